@@ -82,7 +82,7 @@ TESTDATA := $(addprefix ./,$(wildcard adapters/*/testdata/*/main.go app/*/testda
 SOURCES  := $(wildcard $(shell git ls-files -co --exclude-standard -- go.mod go.sum adapters app core migrations plugins ports deploy/container 2>/dev/null))
 test-programs: bin/gotestsum bin/oasdiff bin/test/chart bin/test/clients/smoke.js bin/test/image/config.json
 	@.ci/npm .ci/browser
-	@.ci/npm plugins/template/node-dns
+	@.ci/npm plugins/template/node
 	@.ci/build bin/test/release $(PLUGINS)
 	@.ci/previous bin/test/previous
 	@$(GO) build -tags failpoints -o bin/test/failpoints/tenantry ./app/tenantry

@@ -25,12 +25,24 @@ protoc --proto_path=../.. \
 # distribution.
 sed -i '/^\/\/ .*protoc  *v[0-9.]*$/d' ./*.pb.go
 
-# The templates have copies, so that a plugin outside this repository needs no protoc.
-python=../template/python-dns/messages node=../template/node-dns/messages
-dns="plugins/proto/options.proto plugins/proto/plugin.proto plugins/proto/dns.proto"
-rm -rf "$python" "$node"
-mkdir -p "$python" "$node/plugins/proto"
-# shellcheck disable=SC2086 # one word a file
-protoc --proto_path=../.. --python_out="$python" $dns
-sed -i '1i # SPDX-License-Identifier: Apache-2.0' "$python"/plugins/proto/*.py
-for file in $dns; do cp "../../$file" "$node/$file"; done
+# The templates in other languages have copies, so that a plugin outside this repository needs no
+# protoc. copy FOLDER FILE writes a copy of the messages in FILE into a folder of the templates.
+copy() {
+	mkdir -p "../template/$1/messages/plugins/proto"
+	case $1 in
+	python*)
+		protoc --proto_path=../.. --python_out="../template/$1/messages" "plugins/proto/$2.proto"
+		sed -i '1i # SPDX-License-Identifier: Apache-2.0' "../template/$1/messages/plugins/proto/$2_pb2.py"
+		;;
+	*) cp "$2.proto" "../template/$1/messages/plugins/proto/$2.proto" ;;
+	esac
+}
+for language in python node; do
+	rm -rf ../template/$language*/messages
+	copy $language options
+	copy $language plugin
+	for folder in ../template/$language-*; do
+		kind=${folder##*-}
+		copy "$language-$kind" "$kind"
+	done
+done

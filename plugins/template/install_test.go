@@ -28,15 +28,16 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/template"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // patient waits minutes for a plugin, because only a plugin that hangs takes so long.
 var patient = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
 
-// programFiles is a template without the type declarations, the source maps and the pages of its
-// packages. No interpreter reads them, and most files are of these kinds: each installation would copy
-// and check them. Hidden files are left out too, as in a manifest.
+// programFiles is a folder of packages without their type declarations, source maps and pages. No
+// interpreter reads them, and most files are of these kinds: each installation would copy and check
+// them. Hidden files are left out too, as in a manifest.
 type programFiles struct{ fs.FS }
 
 func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
@@ -46,27 +47,12 @@ func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	}), err
 }
 
-// copyTemplate copies a template with its manifest, and returns the path of its entry.
-func copyTemplate(t *testing.T, p template) string {
+// install adds a plugin to the catalog of a new plugin folder.
+func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 	t.Helper()
-	source := t.TempDir()
-	if err := os.CopyFS(source, programFiles{os.DirFS(filepath.Dir(p.entry))}); err != nil {
-		t.Fatal(err)
-	}
-	entry := filepath.Join(source, filepath.Base(p.entry))
-	if _, err := verified.WriteManifest(entry, p.files); err != nil {
-		t.Fatal(err)
-	}
-	return entry
-}
-
-// install adds a copy of a template to the catalog of a new plugin folder.
-func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
-	t.Helper()
-	entry := copyTemplate(t, p)
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
-		done, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry)
+		done, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, p.entry)
 		if err != nil || done.Change != want {
 			t.Fatalf("%s, %v, want %s", done.Change, err, want)
 		}
@@ -91,9 +77,9 @@ func describe(t *testing.T, dir, name string) error {
 // folders. A changed file is refused. A file that is added, even one that the interpreter would
 // prefer, is not loaded.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
-	eachTemplate(t, func(t *testing.T, p template) {
+	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)
-		if e.Name != "example" || e.Kind != "dns" || e.File != "dns-example" {
+		if e.Name != "acme" || e.Kind != p.kind || e.File != p.kind+"-acme" {
 			t.Fatalf("the entry is %+v", e)
 		}
 		if err := describe(t, dir, e.Name); err != nil {
@@ -153,8 +139,8 @@ func firstFile(t *testing.T, folder, member string) string {
 // The new version takes the calls, the files of the version before stay, and the removal leaves
 // neither installed files nor private copies.
 func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
-	eachTemplate(t, func(t *testing.T, p template) {
-		entry, dir := copyTemplate(t, p), filepath.Join(t.TempDir(), "plugins")
+	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
+		entry, dir := p.entry, filepath.Join(t.TempDir(), "plugins")
 		private := t.TempDir()
 		t.Setenv("TMPDIR", private)
 		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry); err != nil {
@@ -165,10 +151,10 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close()
-		if _, err := h.Describe(t.Context(), "example"); err != nil {
+		if _, err := h.Describe(t.Context(), "acme"); err != nil {
 			t.Fatal(err)
 		}
-		version, previous := "0.1.0", "dns-example"
+		version, previous := "0.1.0", "dns-acme"
 		for _, next := range []string{"0.2.0", "0.3.0"} {
 			replaceIn(t, filepath.Join(filepath.Dir(entry), p.described), version, next)
 			if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry); !errors.Is(err, verified.ErrChecksum) {
@@ -184,7 +170,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 			if err := h.Reload(); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.Describe(t.Context(), "example"); err != nil || d.Version != next {
+			if d, err := h.Describe(t.Context(), "acme"); err != nil || d.Version != next {
 				t.Fatalf("described as %s, %v", d.Version, err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
@@ -195,10 +181,10 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		if inspected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: patient}); err != nil || len(inspected) != 1 || inspected[0].Problem != nil {
 			t.Errorf("%+v, %v", inspected, err)
 		}
-		if _, err := pluginhost.Remove(dir, "example"); err != nil {
+		if _, err := pluginhost.Remove(dir, "acme"); err != nil {
 			t.Fatal(err)
 		}
-		if left, err := filepath.Glob(filepath.Join(dir, "dns-example*")); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(filepath.Join(dir, "dns-acme*")); err != nil || len(left) > 0 {
 			t.Errorf("left are %v, %v", left, err)
 		}
 		h.Close()
@@ -224,7 +210,7 @@ func replaceIn(t *testing.T, path, from, to string) {
 // TestSandboxRunsTheTemplate connects an installed plugin to its simulator in a sandbox. What the
 // plugin writes is served by the DNS of the sandbox, and what is changed by hand is read.
 func TestSandboxRunsTheTemplate(t *testing.T) {
-	eachTemplate(t, func(t *testing.T, p template) {
+	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)
 		env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: dir})
 		if err != nil {
@@ -238,7 +224,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		control := httptest.NewServer(env.Control(sandbox.Services{WakeDueJobs: func(context.Context) error { return nil }}))
 		t.Cleanup(control.Close)
 		ask := func(method, path, body string) string { return askControl(t, method, control.URL+path, body) }
-		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"example"}`)
+		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"acme"}`)
 		ask(http.MethodPost, "/clock", `{"advance":"24h"}`)
 
 		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
@@ -247,10 +233,10 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		}
 		t.Cleanup(h.Close)
 		provider := h.DNS(e.Name, func(context.Context) (wire.Connection, error) {
-			return wire.Connection{Settings: env.Settings()["example"], Secrets: env.Secrets()["example"]}, nil
+			return wire.Connection{Settings: env.Settings()["acme"], Secrets: env.Secrets()["acme"]}, nil
 		})
 		zone, err := provider.Zone(t.Context(), "customer.test")
-		if servers := sandbox.NameServers("example"); err != nil || !slices.Equal(zone.NameServers, servers) {
+		if servers := sandbox.NameServers("acme"); err != nil || !slices.Equal(zone.NameServers, servers) {
 			t.Fatalf("%+v, %v; the sandbox has %q", zone, err, servers)
 		}
 		mx := dns.RRSet{Name: "customer.test", Type: dns.MX, TTL: 300, Values: []string{"10 mail.customer.test"}}
@@ -268,7 +254,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		if diff := cmp.Diff([]dns.RRSet{{Name: "customer.test", Type: dns.TXT, TTL: 60, Values: []string{"by hand é"}}}, sets); diff != "" {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
-		ask(http.MethodPost, "/faults", `{"provider":"example","kind":"status","status":503,"retry_after":7,"times":1}`)
+		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":7,"times":1}`)
 		var o *outcome.Error
 		if _, err := provider.Check(t.Context()); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != 7*time.Second {
 			t.Errorf("out of service: %v", err)
@@ -277,7 +263,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 			t.Errorf("before the Retry-After has passed: %v", err)
 		}
 		var calls []simulate.Entry
-		if err := json.Unmarshal([]byte(ask(http.MethodGet, "/calls?provider=example", "")), &calls); err != nil {
+		if err := json.Unmarshal([]byte(ask(http.MethodGet, "/calls?provider=acme", "")), &calls); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(calls); n != 5 || calls[n-1].Path != "/v1/zones" || calls[n-1].Status != http.StatusServiceUnavailable || time.Until(calls[n-1].At) < 23*time.Hour {

@@ -8,55 +8,96 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// template is a plugin in another language.
-type template struct {
-	entry string
-	files []string // beside the entry, in the manifest
-	// planted are files that the interpreter would load before its own, if they were there.
+// plugin is a plugin in another language than Go that `tenantry plugin new` has written.
+type plugin struct {
+	kind, folder string // folder of the template
+	entry        string
+	files        []string // beside the entry, in the manifest
+	language
+}
+
+// language is what the plugins in a language have in common.
+type language struct {
+	// planted are files that the interpreter would load before those of the plugin, if they were there.
 	planted []string
-	tests   []string // the command that runs its own tests
+	tests   []string // the command that runs the plugin's own tests
 	// described is the file with the version.
 	described string
 }
 
-var templates = map[string]template{
+var languages = map[string]language{
 	"python": {
-		entry:     "python-dns/dns-example",
-		files:     []string{"provider.py", "simulator.py", "tenantry_dns.py", "tenantry_http.py", "tenantry_plugin.py", "messages"},
 		planted:   []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
 		tests:     []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
 		described: "provider.py",
 	},
 	"node": {
-		entry:     "node-dns/dns-example",
-		files:     []string{"provider.js", "simulator.js", "tenantry-certificate.js", "tenantry-dns.js", "tenantry-http.js", "tenantry-plugin.js", "messages", packages},
 		planted:   []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
 		tests:     []string{"node", "--test"},
 		described: "provider.js",
 	},
 }
 
-// eachTemplate runs a test for each template.
-func eachTemplate(t *testing.T, test func(t *testing.T, p template)) {
-	for name, p := range templates {
-		t.Run(name, func(t *testing.T) { test(t, p) })
+// eachTemplate runs a test for each template of some kinds.
+func eachTemplate(t *testing.T, kinds []string, test func(t *testing.T, p plugin)) {
+	for _, kind := range kinds {
+		for _, name := range template.Languages(kind) {
+			if l, ok := languages[name]; ok {
+				t.Run(name+"-"+kind, func(t *testing.T) { test(t, write(t, kind, name, l)) })
+			}
+		}
 	}
+}
+
+// onlyDNS is for tests of what does not depend on the kind.
+var onlyDNS = []string{"dns"}
+
+// write writes the plugin "acme", with its packages and its manifest.
+func write(t *testing.T, kind, name string, l language) plugin {
+	t.Helper()
+	written, err := template.New(template.Options{Kind: kind, Name: "acme", Language: name, Parent: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name == "node" { // instead of npm ci, which downloads them
+		if err := os.CopyFS(filepath.Join(written.Folder, "node_modules"), programFiles{os.DirFS("node/node_modules")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := plugin{kind: kind, folder: name + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: l}
+	// The last command is tenantry plugin manifest PROGRAM FILE...
+	for _, pattern := range strings.Fields(written.Build[len(written.Build)-1])[4:] {
+		found, err := filepath.Glob(filepath.Join(written.Folder, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no file is named %s: %v", pattern, err)
+		}
+		for _, path := range found {
+			p.files = append(p.files, filepath.Base(path))
+		}
+	}
+	if _, err := verified.WriteManifest(p.entry, p.files); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // startSimulator starts the simulator of a plugin and stops it when the test ends.
@@ -90,39 +131,53 @@ func startSimulator(t *testing.T, entry string) simulate.Ready {
 	return ready
 }
 
-// TestPluginTestPasses writes a plugin with `tenantry plugin new`, and runs `tenantry plugin test` over
-// it. Each check of a DNS provider must pass.
+// update writes the output of the suite into the READMEs instead of comparing it:
+//
+//	go test ./plugins/template -run TestPluginTestPasses -update
+var update = flag.Bool("update", false, "write the READMEs of the templates")
+
+const readmeHeading = "## What `tenantry plugin test` prints\n"
+
+// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must pass,
+// and the README ends with the output.
 func TestPluginTestPasses(t *testing.T) {
-	for language, p := range templates {
-		t.Run(language, func(t *testing.T) {
-			parent := t.TempDir()
-			runTenantry(t, parent, "plugin", "new", "dns", "acme", "--language", language)
-			folder := filepath.Join(parent, "dns-acme")
-			if slices.Contains(p.files, packages) { // instead of npm ci, which downloads them
-				if err := os.CopyFS(filepath.Join(folder, packages), os.DirFS(filepath.Join(filepath.Dir(p.entry), packages))); err != nil {
-					t.Fatal(err)
-				}
+	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
+		folder := filepath.Dir(p.entry)
+		printed := string(runTenantry(t, folder, "plugin", "test", "./"+filepath.Base(p.entry)))
+		checks := conformance.List(p.kind)
+		for _, c := range checks {
+			if !strings.Contains(printed, "ok    "+c.ID+" ") {
+				t.Errorf("%s has not passed", c.ID)
 			}
-			runTenantry(t, folder, append([]string{"plugin", "manifest", "dns-acme"}, p.files...)...)
-			printed := runTenantry(t, folder, "plugin", "test", "./dns-acme", "--output", "json")
-			var report struct {
-				Plugin, Kind, Against   string
-				Passed, Failed, Skipped int
-				Checks                  []struct{ ID, Status string }
-			}
-			if err := json.Unmarshal(printed, &report); err != nil {
-				t.Fatalf("%v: %s", err, printed)
-			}
-			all := len(conformance.List("dns"))
-			if report.Plugin != "acme" || report.Kind != "dns" || report.Against != "simulator" || report.Passed != all || report.Failed+report.Skipped != 0 || len(report.Checks) != all {
-				t.Errorf("want %d passed checks: %s", all, printed)
-			}
-		})
-	}
+		}
+		if want := fmt.Sprintf("acme 0.1.0: %d passed, 0 failed, 0 skipped\n", len(checks)); !strings.HasSuffix(printed, want) {
+			t.Fatalf("want %q:\n%s", want, printed)
+		}
+		ending := readmeHeading + "\n```\n" + printed + "```\n"
+		if *update {
+			p.updateReadme(t, ending)
+			return
+		}
+		if page, err := os.ReadFile(filepath.Join(folder, "README.md")); err != nil || !strings.HasSuffix(string(page), "\n"+ending) {
+			t.Errorf("the README does not end with the output; run this test with -update: %v", err)
+		}
+	})
 }
 
-// packages is the folder with the packages of a plugin in JavaScript.
-const packages = "node_modules"
+// updateReadme replaces the ending of the README in the folder of the template.
+func (p plugin) updateReadme(t *testing.T, ending string) {
+	t.Helper()
+	path := filepath.Join(p.folder, "README.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(page), readmeHeading)
+	page = []byte(strings.TrimRight(before, "\n") + "\n\n" + strings.ReplaceAll(ending, "acme", "example"))
+	if err := os.WriteFile(path, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // runTenantry runs the built program in a folder and returns what it prints. The exit code must be 0.
 func runTenantry(t *testing.T, folder string, args ...string) []byte {
@@ -140,7 +195,7 @@ func runTenantry(t *testing.T, folder string, args ...string) []byte {
 
 // TestOwnTestsPass runs the tests that a template has in its own language.
 func TestOwnTestsPass(t *testing.T) {
-	eachTemplate(t, func(t *testing.T, p template) {
+	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
 		cmd := exec.Command(p.tests[0], p.tests[1:]...)
 		cmd.Dir = filepath.Dir(p.entry)
 		if output, err := cmd.CombinedOutput(); err != nil {
@@ -151,14 +206,10 @@ func TestOwnTestsPass(t *testing.T) {
 
 // TestBytesOfATextAreKept writes a text that is not UTF-8 and reads it again.
 func TestBytesOfATextAreKept(t *testing.T) {
-	eachTemplate(t, func(t *testing.T, p template) {
-		entry, err := filepath.Abs(p.entry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ready := startSimulator(t, entry)
+	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
+		ready := startSimulator(t, p.entry)
 		askControl(t, http.MethodPut, ready.URL+"/_control/zones/bytes.test", "{}")
-		provider := conformance.Provider(conformance.Binary{Path: entry}.Start(t), sdk.Connection{
+		provider := conformance.Provider(conformance.Binary{Path: p.entry}.Start(t), sdk.Connection{
 			Settings: ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(ready.Secrets["api_token"])},
 		})
 		zone, err := provider.Zone(t.Context(), "bytes.test")

@@ -2,9 +2,10 @@
 
 // Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is a
 // plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
-// has the id "example".
+// has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
+// share; a plugin in Go has the SDK instead.
 //
-// New copies such a folder and replaces the word "example" by the name of the new plugin. A template
+// New copies both folders and replaces the word "example" by the name of the new plugin. A template
 // therefore uses this word for nothing else. The reserved domains example.com, example.net,
 // example.org and .example, and "for example" in a text, stay as they are.
 //
@@ -28,10 +29,11 @@ import (
 
 //go:generate ./modules.sh
 
-// node_modules and compiled files of Python are not part of a template.
+// node_modules is not part of a template.
 //
-//go:embed all:go-dns all:go-mail all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages python-dns/.github
-//go:embed node-dns/*.js node-dns/*.json node-dns/dns-example node-dns/README.md node-dns/messages node-dns/test node-dns/.github
+//go:embed all:go-dns all:go-mail all:go-sending
+//go:embed python all:python-dns all:python-sending
+//go:embed node/*.js node/*.json node/messages all:node-dns
 var templates embed.FS
 
 //go:embed gomod.txt gosum.txt
@@ -166,27 +168,12 @@ func existing() string {
 
 // files returns the files of the new plugin, by their paths in its folder.
 func (o Options) files() (map[string]string, error) {
-	root := o.Language + "-" + o.Kind
 	files := map[string]string{}
-	err := fs.WalkDir(templates, root, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "__pycache__"):
-			return fs.SkipDir
-		case d.IsDir():
-			return nil
-		}
-		content, err := templates.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		inside := strings.TrimPrefix(name, root+"/")
-		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
-		return err
-	})
-	if err != nil || o.Language != "go" {
-		return files, err
+	if o.Language != "go" {
+		return files, errors.Join(o.addFolder(files, o.Language), o.addFolder(files, o.Language+"-"+o.Kind))
+	}
+	if err := o.addFolder(files, "go-"+o.Kind); err != nil {
+		return nil, err
 	}
 	for from, to := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
 		content, err := modules.ReadFile(from)
@@ -197,4 +184,20 @@ func (o Options) files() (map[string]string, error) {
 	}
 	files["go.mod"] = o.goMod(files["go.mod"])
 	return files, nil
+}
+
+// addFolder adds the files of a folder of the templates.
+func (o Options) addFolder(files map[string]string, root string) error {
+	return fs.WalkDir(templates, root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := templates.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		inside := strings.TrimPrefix(name, root+"/")
+		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
+		return err
+	})
 }
