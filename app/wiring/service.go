@@ -290,7 +290,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.keys = &keys.Service{Keys: s.Store, Issued: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
-		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
+		Capacity: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
