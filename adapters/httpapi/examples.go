@@ -259,7 +259,7 @@ var exampleIntegrationDetail = integrationDetail{IntegrationEntry: exampleIntegr
 	MailboxConnections: connectionCounts{Total: 3, Connected: 2, Pending: 1}}
 
 var exampleTested = testedIntegration{Status: "connected", IntegrationID: exampleIntegrationID, Provider: exampleSending,
-	Message: "The platform takes the credential.", TestedAt: exampleTime}
+	Message: "The platform accepts the credential.", TestedAt: exampleTime}
 
 var exampleEligible = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
 	MailboxID: exampleMailboxID, TenantID: exampleTenantID, TenantName: "Contoso", DomainName: exampleDomain, DisplayName: "Ana Lima",

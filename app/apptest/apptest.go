@@ -70,7 +70,7 @@ func NewSealer(t testing.TB) ports.Sealer {
 }
 
 // InFakeTime runs a subtest in fake time. Fake time advances only while all goroutines wait, so
-// time limits do not depend on the machine.
+// time limits do not depend on the speed of the machine.
 func InFakeTime(t *testing.T, name string, run func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })

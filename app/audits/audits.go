@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audits reads the audit chain of an account, drops old entries of all chains, and adds
-// the entries of lost requests.
+// Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
+// an entry for each request whose process was killed.
 //
 // Service is the only type. List and ExportPage are for callers. Forget and EndLost are background
-// jobs. No use case writes entries: the store does it in the transactions of changes, and
-// adapters/httpapi/guard when a request ends. See docs/decisions/0036-audit-chains.md.
+// jobs. No use case writes entries. The store writes them in the transaction of a change, and
+// adapters/httpapi/guard writes them when a request ends. See docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -31,10 +31,11 @@ const (
 	exportPage = 500
 	// dropBatch is the maximum number of entries that one transaction drops.
 	dropBatch = 5000
-	// lostBatch is the maximum number of lost acts that one transaction ends.
+	// lostBatch is the maximum number of lost acts that one transaction ends. An act is a write
+	// that the audit has recorded at its beginning.
 	lostBatch = 500
 	// lostAfter is the age at which an act without an end counts as lost, unless its request still
-	// holds its Idempotency-Key. Requests without a key do not run as long.
+	// holds its Idempotency-Key. Requests without a key end sooner.
 	lostAfter = time.Minute
 )
 
@@ -61,8 +62,8 @@ func (s *Service) Forget(ctx context.Context) error {
 	if s.Keep == 0 {
 		return nil
 	}
-	before := s.Now().Add(-s.Keep).UTC().Truncate(24 * time.Hour)
-	return untilNone(func() (int, error) { return s.Chains.DropAuditEntries(ctx, before, dropBatch) })
+	cutoff := s.Now().Add(-s.Keep).UTC().Truncate(24 * time.Hour)
+	return untilNone(func() (int, error) { return s.Chains.DropAuditEntries(ctx, cutoff, dropBatch) })
 }
 
 // EndLost adds an entry with an unknown outcome for each write whose process was killed.
@@ -70,14 +71,14 @@ func (s *Service) EndLost(ctx context.Context) error {
 	return untilNone(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
 }
 
-// untilNone repeats do until it has nothing more to do.
+// untilNone repeats do until it returns 0 entries.
 func untilNone(do func() (int, error)) error {
 	for {
-		n, err := do()
+		count, err := do()
 		if err != nil {
 			return fmt.Errorf("audit: %w", err)
 		}
-		if n == 0 {
+		if count == 0 {
 			return nil
 		}
 	}

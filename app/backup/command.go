@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup implements the commands `tenantry backup` and `tenantry restore`. They write the
-// database and the keyset into one file, and put that file into an empty database.
+// Package backup implements the commands `tenantry backup` and `tenantry restore`. `tenantry
+// backup` writes the database and the keyset into one file. `tenantry restore` loads such a file
+// into an empty database.
 //
-// A backup does not depend on the kind of database: a backup of SQLite can be restored into
-// PostgreSQL, and the reverse. The file does not contain the settings, the certificate or secret of
-// the provider, or the plugins.
+// A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
+// the settings, the plugins, or the certificate or secret of a provider.
 //
 //   - command.go: Command, which is `tenantry backup`, and the output of both commands.
 //   - format.go: the format of the file, and the writer of its lines. manifestBuilder computes the
-//     checksums while lines are written or read.
+//     checksums while it writes or reads lines.
 //   - write.go: writeBackup, which writes a snapshot of the database into a file.
 //   - read.go: readBackup, which checks a file and passes its tables and rows to a rowSink.
 //   - restore.go: RestoreCommand, and restore, which loads a file into a database.
@@ -50,9 +50,9 @@ func (r backupRow) Columns() [][2]string {
 	}
 }
 
-func newBackupRow(file, status string, encrypted bool, b backupInfo) backupRow {
+func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRow {
 	return backupRow{
-		file, status, encrypted, b.header.Version, b.header.Database, len(b.manifest.Tables), b.manifest.rows(), b.manifest.SHA256, cli.Stamp(b.header.CreatedAt),
+		file, status, encrypted, info.header.Version, info.header.Database, len(info.manifest.Tables), info.manifest.rows(), info.manifest.SHA256, cli.Stamp(info.header.CreatedAt),
 	}
 }
 
@@ -64,8 +64,8 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write database and keyset into one file, while the service runs",
-		Long: "Writes a consistent snapshot of all tables, and the keyset, into one file. The service can run meanwhile. The\n" +
-			"file can be restored on SQLite and on PostgreSQL, whichever it came from.\n\n" +
+		Long: "Writes a consistent snapshot of all tables, and the keyset, into one file. The service can run at the same time.\n" +
+			"The file of either database, SQLite or PostgreSQL, can be restored on both.\n\n" +
 			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
 			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
 			"the keyset unencrypted.\n\n" +
@@ -80,18 +80,18 @@ func Command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, err := writeBackup(cmd.Context(), c, args[0], passphrase, force)
+			info, err := writeBackup(cmd.Context(), c, args[0], passphrase, force)
 			if err != nil {
 				return err
 			}
 			if credential == "" {
-				cli.Warn(cmd, "keyset_in_clear", "the backup holds the keyset in clear, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts it")
+				cli.Warn(cmd, "keyset_in_clear", "the backup contains the unencrypted keyset, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts the backup")
 			}
-			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), b)); err != nil {
+			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), info)); err != nil {
 				return err
 			}
 			return wiring.RecordAction(cmd.Context(), c, audit.Backup, map[string]string{
-				"file": args[0], "encrypted": strconv.FormatBool(!passphrase.Empty()), "sha256": b.manifest.SHA256,
+				"file": args[0], "encrypted": strconv.FormatBool(!passphrase.Empty()), "sha256": info.manifest.SHA256,
 			})
 		},
 	}

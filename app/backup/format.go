@@ -87,8 +87,8 @@ func (b *manifestBuilder) endTable() {
 	}
 }
 
-// addRow adds a row to the checksum of the current table. The caller also passes the row to
-// addContent, with its line break.
+// addRow adds a row to the checksum of the current table. The caller must also call addContent with
+// the row and its line break.
 func (b *manifestBuilder) addRow(line []byte) {
 	b.tableHash.Write(line)
 	b.manifest.Tables[len(b.manifest.Tables)-1].Rows++
@@ -102,24 +102,24 @@ func (b *manifestBuilder) build() backupManifest {
 }
 
 // rows returns the number of rows of all tables.
-func (m backupManifest) rows() (n int) {
+func (m backupManifest) rows() (total int) {
 	for _, t := range m.Tables {
-		n += t.Rows
+		total += t.Rows
 	}
-	return n
+	return total
 }
 
 // backupWriter writes the lines of a backup.
 type backupWriter struct {
 	manifest manifestBuilder
-	zip      *gzip.Writer
-	out      *bufio.Writer // writes to zip
+	gzip     *gzip.Writer
+	buffer   *bufio.Writer // writes to gzip
 }
 
 // newBackupWriter returns a writer that has written the header and the keyset.
 func newBackupWriter(to io.Writer, header backupHeader, keyset []byte) (*backupWriter, error) {
-	zip := gzip.NewWriter(to)
-	w := &backupWriter{newManifestBuilder(), zip, bufio.NewWriterSize(zip, 1<<16)}
+	compressor := gzip.NewWriter(to)
+	w := &backupWriter{newManifestBuilder(), compressor, bufio.NewWriterSize(compressor, 1<<16)}
 	return w, errors.Join(w.writeJSON(header), w.writeJSON(backupLine{Keyset: string(keyset)}))
 }
 
@@ -134,7 +134,7 @@ func (w *backupWriter) writeJSON(v any) error {
 func (w *backupWriter) writeLine(text []byte) error {
 	text = append(text, '\n')
 	w.manifest.addContent(text)
-	_, err := w.out.Write(text)
+	_, err := w.buffer.Write(text)
 	return err
 }
 
@@ -150,6 +150,6 @@ func (w *backupWriter) writeRow(text []byte) error {
 
 // finish writes the manifest and flushes all data. It does not close the underlying writer.
 func (w *backupWriter) finish() (backupManifest, error) {
-	m := w.manifest.build()
-	return m, errors.Join(w.writeJSON(backupLine{Manifest: &m}), w.out.Flush(), w.zip.Close())
+	manifest := w.manifest.build()
+	return manifest, errors.Join(w.writeJSON(backupLine{Manifest: &manifest}), w.buffer.Flush(), w.gzip.Close())
 }

@@ -20,7 +20,7 @@ import (
 // maxLineBytes limits the memory that a line of a damaged backup can take.
 const maxLineBytes = 64 << 20
 
-// errDamaged is the kind of all errors about the content of a backup.
+// errDamaged is wrapped by all errors about the content of a backup.
 var errDamaged = errors.New("the backup is damaged")
 
 func damaged(format string, args ...any) error {
@@ -50,14 +50,14 @@ type backupReader struct {
 }
 
 // readBackup reads a whole backup and passes its tables and rows to sink. The checksums are at the
-// end of a backup, so the caller must discard what sink received when readBackup fails.
+// end of a backup. If readBackup fails, the caller must therefore discard all that sink received.
 // readBackup fails when the backup is damaged, when a newer release wrote it, and when sink fails.
 func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
-	zip, err := gzip.NewReader(from)
+	decompressed, err := gzip.NewReader(from)
 	if err != nil {
 		return backupInfo{}, damaged("%v", err)
 	}
-	r := &backupReader{computed: newManifestBuilder(), lines: bufio.NewScanner(zip)}
+	r := &backupReader{computed: newManifestBuilder(), lines: bufio.NewScanner(decompressed)}
 	r.lines.Buffer(make([]byte, 1<<16), maxLineBytes)
 	if err := r.readHead(); err != nil {
 		return r.info, err
@@ -79,8 +79,8 @@ func (r *backupReader) scan() ([]byte, error) {
 		return r.lines.Bytes(), nil
 	}
 	if err := r.lines.Err(); err != nil {
-		// The error is formatted and not wrapped. If it were wrapped, callers would report an I/O
-		// error as an error of the database or the network.
+		// The error is not wrapped, because callers would report a wrapped I/O error as an error of
+		// the database or the network.
 		return nil, damaged("%v", err)
 	}
 	return nil, damaged("it ends too early")
@@ -93,7 +93,7 @@ func (r *backupReader) readHead() error {
 		return err
 	}
 	if json.Unmarshal(line, &r.info.header) != nil || r.info.header.Format == 0 {
-		return damaged("it does not begin like a backup of tenantry")
+		return damaged("it does not begin with the header of a backup")
 	}
 	if r.info.header.Format > backupFormat {
 		return cli.WithFix(

@@ -35,7 +35,8 @@ func RestoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty database, with its keyset",
 		Long: "Reads the whole backup and checks its checksums, then writes it in one transaction.\n" +
-			"The database can be SQLite or PostgreSQL, whichever the backup came from. It must be empty, but it can be migrated.\n" +
+			"The database can be SQLite or PostgreSQL, independently of the database of the backup. It must be empty, but it\n" +
+			"can be migrated.\n" +
 			"An existing keyset file must have the keyset of the backup. Stop the service first, and start it afterwards.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,15 +54,15 @@ func RestoreCommand() *cobra.Command {
 					return err
 				}
 			}
-			b, err := restore(cmd.Context(), c, source)
+			info, err := restore(cmd.Context(), c, source)
 			if err != nil {
 				return addRestoreFix(err)
 			}
-			if err := cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), b)); err != nil {
+			if err := cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), info)); err != nil {
 				return err
 			}
 			return wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
-				"file": source.name, "sha256": b.manifest.SHA256, "created_at": cli.Stamp(b.header.CreatedAt), "rows": strconv.Itoa(b.manifest.rows()),
+				"file": source.name, "sha256": info.manifest.SHA256, "created_at": cli.Stamp(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
 			})
 		},
 	}
@@ -115,65 +116,66 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
 		return backupInfo{}, cli.WithFix(fmt.Errorf("%s is not a backup of tenantry", s.name), "pass the name of a file that `tenantry backup` wrote")
 	case s.decrypter != nil:
-		// Only someone who knows the passphrase can make an encrypted backup. A file that is not
-		// encrypted may have been put in its place.
+		// The operator expects an encrypted backup. Anyone could have replaced it by an unencrypted
+		// file.
 		return backupInfo{}, cli.WithFix(errors.New("there is a passphrase, but the backup is not encrypted"),
 			"if this is the right backup, omit --credential-file")
 	}
 	return readBackup(content, sink)
 }
 
-// restore checks the whole backup first and then loads it. The keyset file is written just before
-// the rows are committed. With rows but without their keyset, the service could create a new
-// keyset, and the encrypted values in the database could not be decrypted.
+// restore checks the whole backup first and then loads it. It writes the keyset file just before it
+// commits the rows. If the rows were committed first and restore then failed, the service could
+// start without their keyset. It would create a new keyset, which cannot decrypt the values in the
+// database.
 func restore(ctx context.Context, c settings.Config, source backupSource) (backupInfo, error) {
-	checked, err := source.read(discardSink{})
+	info, err := source.read(discardSink{})
 	if err != nil {
-		return checked, err
+		return info, err
 	}
-	if err := checkKeysetFile(c.KeysetFile, checked.keyset); err != nil {
-		return checked, err
+	if err := checkKeysetFile(c.KeysetFile, info.keyset); err != nil {
+		return info, err
 	}
 	if err := wiring.CreateDataFolder(c); err != nil {
-		return checked, err
+		return info, err
 	}
 	db, err := database.Open(ctx, c.DatabaseURL, database.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return checked, fmt.Errorf("database: %w", err)
+		return info, fmt.Errorf("database: %w", err)
 	}
 	defer func() { _ = db.Close() }()
 	if err := maintenance.Empty(ctx, db); err != nil {
-		return checked, err
+		return info, err
 	}
 	if err := db.Migrate(ctx); err != nil {
-		return checked, fmt.Errorf("migrate: %w", err)
+		return info, fmt.Errorf("migrate: %w", err)
 	}
-	if err := loadBackup(ctx, c, db, source, checked); err != nil {
-		return checked, err
+	if err := loadBackup(ctx, c, db, source, info); err != nil {
+		return info, err
 	}
 	// The backup can come from an older release, so later migrations run on the loaded rows.
 	if _, err = wiring.MigrateQueue(ctx, c); err == nil {
 		err = db.Migrate(ctx)
 	}
 	if err != nil {
-		return checked, cli.WithFix(fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`")
+		return info, cli.WithFix(fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`")
 	}
-	return checked, nil
+	return info, nil
 }
 
-// loadBackup loads the rows in one transaction and writes the keyset file. It does not remove the
-// keyset file when the commit fails: the database may have committed although its answer was lost.
-// A second restore accepts the keyset file, because the file equals the keyset of the backup.
-func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source backupSource, checked backupInfo) error {
-	return maintenance.Load(ctx, db, checked.header.Migrations, func(ctx context.Context, loader *maintenance.Loading) error {
-		again, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: checked.header.Version})
+// loadBackup loads the rows in one transaction and writes the keyset file. If the commit fails,
+// loadBackup does not remove the keyset file, because the database may have committed and only its
+// answer was lost. A second restore accepts this file, because it is the keyset of the backup.
+func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source backupSource, info backupInfo) error {
+	return maintenance.Load(ctx, db, info.header.Migrations, func(ctx context.Context, loader *maintenance.Loading) error {
+		loaded, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: info.header.Version})
 		if err != nil {
 			return err
 		}
-		if again.manifest.SHA256 != checked.manifest.SHA256 {
+		if loaded.manifest.SHA256 != info.manifest.SHA256 {
 			return damaged("it changed while it was read")
 		}
-		return writeKeyset(c.KeysetFile, checked.keyset)
+		return writeKeyset(c.KeysetFile, info.keyset)
 	})
 }
 
@@ -186,7 +188,7 @@ func checkKeysetFile(path string, want []byte) error {
 	if err == nil {
 		err = fmt.Errorf("the keyset file %s exists and differs from the keyset in the backup", path)
 	}
-	return cli.WithFix(err, "move the file away, or set keyset_file to a different file: no value in the backup is sealed with this keyset")
+	return cli.WithFix(err, "move the file away, or set keyset_file to a different file: this keyset cannot decrypt the values in the backup")
 }
 
 // writeKeyset writes the keyset file. It accepts an existing file with the same keyset.
@@ -201,7 +203,7 @@ func writeKeyset(path string, keyset []byte) error {
 	return nil
 }
 
-// discardSink discards all rows, for a backup that is only checked.
+// discardSink discards all rows, for a backup that is only info.
 type discardSink struct{}
 
 func (discardSink) beginTable(maintenance.Table) error { return nil }

@@ -23,8 +23,8 @@ import (
 )
 
 // writeBackup writes a backup of the database and the keyset into the file with this name. It
-// writes a temporary file in the same folder and renames it, so that no incomplete backup ever has
-// this name. It fails when name exists and force is not set.
+// writes a temporary file in the same folder and renames it at the end, so that the name never
+// belongs to an incomplete backup. It fails when name exists and force is not set.
 func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (b backupInfo, err error) {
 	if err := checkTarget(name, force); err != nil {
 		return b, err
@@ -116,7 +116,8 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 }
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
-// snapshot began. Keys are added and never removed, so the keyset has every key of the snapshot.
+// snapshot began. Keys are only added to a keyset and never removed. The keyset therefore has every
+// key that a value in the snapshot needs.
 func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer) (b backupInfo, err error) {
 	b.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {

@@ -46,8 +46,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 	suggestion := ""
 	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		suggestion = "; did you mean " + near[0] + "?"
+	if similar := cmd.SuggestionsFor(args[0]); len(similar) > 0 {
+		suggestion = "; did you mean " + similar[0] + "?"
 	}
 	return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], suggestion)
 }
@@ -85,20 +85,20 @@ func SomeFiles(cmd *cobra.Command, args []string) error {
 }
 
 // RefuseEmpty returns a usage error when a flag has an empty value. A script passes an empty value
-// when its variable is not set, and the command must not treat the flag as missing. Settings and
-// --name may be empty.
+// when its variable is not set. Such a command must not run as if the flag were missing. The flags
+// of settings and --name may be empty.
 func RefuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		_, setting := flag.Annotations[SettingFlag]
-		if err == nil && !setting && flag.Name != "name" && flag.Value.Type() == "string" && flag.Value.String() == "" {
+		_, isSetting := flag.Annotations[SettingFlag]
+		if err == nil && !isSetting && flag.Name != "name" && flag.Value.Type() == "string" && flag.Value.String() == "" {
 			err = Usage(fmt.Errorf("--%s is empty", flag.Name))
 		}
 	})
 	return err
 }
 
-// AskedForJSON reports whether the error of cmd must be printed as JSON. It also searches args,
-// because cobra stops reading flags at the first invalid flag.
+// AskedForJSON reports whether the error of cmd must be printed as JSON. It also searches args for
+// --output, because cobra stops parsing at the first invalid flag.
 func AskedForJSON(cmd *cobra.Command, args []string) bool {
 	if JSONWanted(cmd) {
 		return true
@@ -128,9 +128,9 @@ func Require(cmd *cobra.Command, names ...string) {
 	}
 }
 
-// ReadSecret reads a secret from the file with this name, or from standard input when name is "-".
-// It removes the white space around the secret. When name is empty, it returns an empty secret.
-// kind names the secret in errors, such as "passphrase".
+// ReadSecret reads a secret from the named file, or from standard input when name is "-". It
+// removes the white space around the secret. When name is empty, it returns an empty secret. kind
+// says in errors what the secret is, such as "passphrase".
 func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// flagValues maps a flag to the values that shells offer for it. Accounts and tenants are not
-// offered, because completing a command line should not open the database.
+// flagValues maps a flag to the values that shells offer for it. Shells offer no accounts and
+// tenants, because a completion should not open the database.
 var flagValues = map[string][]string{
 	"output":    {"text", "json"},
 	"log-level": {"debug", "info", "warn", "error"},
@@ -32,9 +32,9 @@ func planNames() []string {
 
 // Complete registers the values of flags for shell completion, on cmd and its subcommands.
 func Complete(cmd *cobra.Command) {
-	for name, words := range flagValues {
+	for name, values := range flagValues {
 		if cmd.LocalNonPersistentFlags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 	if cmd.Args == nil && cmd.ValidArgsFunction == nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds what all commands of the program tenantry share: how they print results and
-// errors, which exit codes they use, and how they check arguments.
+// Package cli holds the code that all commands of the program tenantry share. It prints results and
+// errors, chooses exit codes, and checks arguments.
 //
 //   - output.go prints an object (Show) or a list (List), as a table or as JSON.
 //   - errors.go holds the kinds of errors, their exit codes and the fixes that operators read.

@@ -36,8 +36,8 @@ func WithFix(err error, fix string) error { return fixedError{err, fix} }
 
 // HasFix reports whether err already tells the operator how to fix it.
 func HasFix(err error) bool {
-	var known fixable
-	return errors.As(err, &known)
+	var withFix fixable
+	return errors.As(err, &withFix)
 }
 
 func (e fixedError) Error() string { return e.err.Error() }
@@ -64,7 +64,7 @@ func (e externalError) Unwrap() error { return e.error }
 // does not answer. The command exits with ExitExternal.
 func External(err error) error { return externalError{err} }
 
-// ErrReported is returned by a command that has already printed why it fails. PrintError prints
+// ErrReported is returned by a command that has already printed why it failed. PrintError prints
 // nothing for it.
 var ErrReported = errors.New("reported")
 
@@ -94,8 +94,8 @@ func ExitCode(err error) int {
 	}
 }
 
-// fixes maps an error code to what an operator can do about it, for codes whose documentation
-// page is written for callers of the API.
+// fixes maps an error code to the fix that an operator can apply. It has the codes whose default
+// text, Code.About, is written for callers of the API.
 var fixes = map[string]string{
 	fault.InvalidRequest.Name:        "correct the value and run the command again; --help lists the flags",
 	fault.AccountNotFound.Name:       "`tenantry account list` shows all accounts",
@@ -141,9 +141,9 @@ func PrintError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	if database.Forbidden(err) {
 		fix = fixPrivileges
 	}
-	var known fixable
-	if errors.As(err, &known) {
-		fix = known.Fix()
+	var withFix fixable
+	if errors.As(err, &withFix) {
+		fix = withFix.Fix()
 	}
 	if asJSON {
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": code, "message": message, "fix": fix}})

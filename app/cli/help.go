@@ -50,7 +50,7 @@ func usage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
 	if cmd.HasAvailableSubCommands() {
 		_, _ = fmt.Fprintf(w, "Usage:\n  %s COMMAND\n", cmd.CommandPath())
-		subcommands(w, cmd)
+		printSubcommands(w, cmd)
 	} else {
 		_, _ = fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	}
@@ -68,7 +68,8 @@ func usage(cmd *cobra.Command) error {
 	return nil
 }
 
-func subcommands(w io.Writer, cmd *cobra.Command) {
+// printSubcommands prints the subcommands of a command, group by group.
+func printSubcommands(w io.Writer, cmd *cobra.Command) {
 	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "Commands"}) {
 		var lines strings.Builder
 		for _, sub := range cmd.Commands() {

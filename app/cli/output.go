@@ -20,12 +20,12 @@ type Row interface {
 }
 
 // Show prints one object on standard output: as a table with a line for each column, or as JSON.
-func Show(cmd *cobra.Command, r Row) error {
+func Show(cmd *cobra.Command, row Row) error {
 	if JSONWanted(cmd) {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(row)
 	}
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	for _, column := range r.Columns() {
+	for _, column := range row.Columns() {
 		_, _ = fmt.Fprintf(table, "%s\t%s\n", column[0], Printable(column[1]))
 	}
 	return table.Flush()
@@ -55,7 +55,7 @@ func List[R Row](cmd *cobra.Command, name string, rows []R) error {
 	return table.Flush()
 }
 
-// Printable replaces control characters, so that text of a provider cannot move the terminal's
+// Printable replaces control characters, so that a text from a provider cannot move the terminal's
 // cursor or break a table.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -85,8 +85,7 @@ func Warn(cmd *cobra.Command, code, message string) {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: warning: %s\n", message)
 }
 
-// OneLine returns the first line of the text of err, because the text of joined errors has several
-// lines.
+// OneLine returns the first line of the text of err. Joined errors have one line for each error.
 func OneLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

@@ -51,10 +51,10 @@ func runDemo(ctx context.Context, folder string, out io.Writer) error {
 		return err
 	}
 	ready, ended := make(chan sandbox.Ready, 1), make(chan error, 1)
-	serving, stop := context.WithCancel(ctx)
+	serveCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		ended <- dev(serving, c, devOptions{data: folder}, telemetry.Logger(logs, slog.LevelInfo), func(r sandbox.Ready) { ready <- r })
+		ended <- dev(serveCtx, c, devOptions{data: folder}, telemetry.Logger(logs, slog.LevelInfo), func(r sandbox.Ready) { ready <- r })
 	}()
 	select {
 	case err := <-ended:

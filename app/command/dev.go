@@ -36,8 +36,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// sandboxCountsTTL replaces the time for which gauges reuse counts. The jobs of the sandbox end
-// within seconds.
+// sandboxCountsTTL is how long the gauges of a sandbox reuse counts that they read from the
+// database. It is short, because the jobs of a sandbox end within seconds.
 const sandboxCountsTTL = time.Second
 
 // devOptions holds the flags of `tenantry dev`.
@@ -48,7 +48,7 @@ type devOptions struct {
 	plugin          string
 	noSeed, json    bool
 
-	tell func(string) // prints a text for a person
+	tell func(string) // prints a text for the user; does nothing with json
 }
 
 func devCommand() *cobra.Command {
@@ -66,7 +66,7 @@ func devCommand() *cobra.Command {
 				}
 			}
 			if !cmd.Flags().Changed("control") && strings.HasSuffix(o.listen, ":0") {
-				o.control = "127.0.0.1:0" // several sandboxes may run
+				o.control = "127.0.0.1:0" // several sandboxes may run on this machine
 			}
 			c, err := devConfig(nil, o)
 			if err != nil {
@@ -104,15 +104,16 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
-// devConfig returns the settings of a sandbox. Circuits stay open for only 2 s, because failures
-// are often planned in a sandbox. The service stops within 20 s, because the simulators stop after
-// the service. Webhooks may send to this machine. The settings file and variables override these defaults, and the flags of dev
-// override both.
-func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
-	if set == nil {
-		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
+// devConfig returns the settings of a sandbox. They differ from the defaults in three ways. Circuit
+// breakers stay open for only 2 s, because users of a sandbox often cause failures on purpose. The
+// service stops within 20 s, because the simulators stop after it. Webhooks may send to this
+// machine. The settings file and variables override these values, and the flags of dev override
+// both.
+func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
+	if flags == nil {
+		flags = pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	}
-	c, err := settings.Load(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s", "webhooks_allow_private": true})
+	c, err := settings.Load(flags, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s", "webhooks_allow_private": true})
 	if err != nil {
 		return c, err
 	}
@@ -138,9 +139,9 @@ func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 // devLogFile is the name of the log in the data folder.
 const devLogFile = "log.json"
 
-// devLog returns the logger of a sandbox that is used by a person, and the function that closes its
-// file. The file in the data folder gets all records of the configured level. The terminal gets only
-// warnings and errors, because each request writes a record.
+// devLog returns the logger of a sandbox without --json, and the function that closes its file. The
+// file in the data folder gets all records of the configured level. The terminal gets only warnings
+// and errors, because each request writes a record.
 func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, nil, err
@@ -163,13 +164,13 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	}
 	defer func() { _ = release() }()
 	var plugin *pluginUnderDevelopment
-	developed := ""
+	pluginName := ""
 	if o.plugin != "" {
 		folder := filepath.Join(c.DataDir, "plugins")
 		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, pluginhost.Options{Dir: folder, Limits: wiring.PluginLimits(c)}); err != nil {
 			return err
 		}
-		c.PluginDir, developed = folder, plugin.name
+		c.PluginDir, pluginName = folder, plugin.name
 		if plugin.kind == kindMail {
 			c.MailPlatform = plugin.name
 		}
@@ -182,30 +183,32 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
-	var watched panics.Group
-	watching, stopWatching := context.WithCancel(ctx)
+	var watchers panics.Group
+	watchCtx, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
-		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Plugin: developed, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
+		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Plugin: pluginName, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
 	}
-	err = devIn(ctx, environment, c, log, api, admin, func(r sandbox.Ready, s *wiring.Service) {
+	err = serveSandbox(ctx, environment, c, log, api, admin, func(r sandbox.Ready, s *wiring.Service) {
 		ready(r)
 		if plugin != nil {
 			use := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.tell)
-			watched.Go(func() { plugin.watch(watching, rebuildInterval, use) })
+			watchers.Go(func() { plugin.watch(watchCtx, rebuildInterval, use) })
 		}
 	})
 	stopWatching()
-	watched.Wait()
+	watchers.Wait()
 	return errors.Join(err, environment.Close())
 }
 
-func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready, *wiring.Service)) error {
-	own := map[string]map[string]string{}
-	maps.Copy(own, c.Providers)
+// serveSandbox runs the service with the simulators of a sandbox until ctx ends. It closes the
+// listeners api and admin. It calls ready once the API answers.
+func serveSandbox(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready, *wiring.Service)) error {
+	ownProviders := map[string]map[string]string{}
+	maps.Copy(ownProviders, c.Providers)
 	useSimulators(&c, environment)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
 		if _, err := wiring.MigrateNow(ctx, c, log); err != nil {
@@ -215,7 +218,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
 		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable,
-		CountsTTL: sandboxCountsTTL, OwnProviders: own, NameServers: sandbox.NameServers, OnlyLimited: true,
+		CountsTTL: sandboxCountsTTL, OwnProviders: ownProviders, NameServers: sandbox.NameServers, OnlyLimited: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -238,8 +241,8 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	return server.Run(ctx, s, api, admin, nil, func() { ready(opened, s) })
 }
 
-// useSimulators adds the settings with which the service calls the simulators. Settings that the
-// operator made stay.
+// useSimulators adds the settings with which the service calls the simulators. It keeps the
+// settings of the operator.
 func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{environment.DNSAddr()}, environment.DNSPort(), true
@@ -255,8 +258,8 @@ func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 }
 
 // writeEnv writes the file env, with the variables that a shell needs to call the API. Only its
-// owner can read it, because it holds the API key. A restart keeps the tenant in the file, because
-// this tenant may be connected by now and is then no longer listed in r.
+// owner can read it, because it holds the API key. If the file exists, it keeps the tenant in it.
+// That tenant may be connected by now, and r lists only tenants that are not connected.
 func writeEnv(folder string, r sandbox.Ready) error {
 	tenant := ""
 	if len(r.Tenants) > 0 {
@@ -276,6 +279,7 @@ func writeEnv(folder string, r sandbox.Ready) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
+// welcome prints the addresses of the sandbox, and what the user can try in it.
 func welcome(out io.Writer, r sandbox.Ready, o devOptions) {
 	control := r.ControlURL
 	if _, port, _ := net.SplitHostPort(o.control); port != "0" && control != "http://"+o.control {
@@ -301,8 +305,8 @@ Tenants of %s that can be connected:
 	if len(r.Zones) > 0 {
 		_, _ = fmt.Fprintf(out, "\nZones at %s, empty: %s … %s\nZones with old records, to try a plan on:\n", r.ZonesAt, r.Zones[0], r.Zones[len(r.Zones)-1])
 	}
-	for _, p := range r.MessyZones {
-		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
+	for _, zone := range r.MessyZones {
+		_, _ = fmt.Fprintf(out, "  %-27s %s\n", zone.Name, zone.About)
 	}
 	for _, provider := range slices.Sorted(maps.Keys(r.PluginZones)) {
 		_, _ = fmt.Fprintf(out, "Zones at %s, empty: %s\n", provider, strings.Join(r.PluginZones[provider], " "))
@@ -317,7 +321,7 @@ Tenants of %s that can be connected:
 	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. After a restart, the sandbox continues with the same data.")
 }
 
-// shellPath returns a path that the shell command `.` does not look up in PATH.
+// shellPath returns the path in a form that the shell command `.` does not look up in PATH.
 func shellPath(path string) string {
 	if filepath.IsAbs(path) || strings.HasPrefix(path, ".") {
 		return path
@@ -326,9 +330,9 @@ func shellPath(path string) string {
 }
 
 // connectDNS returns a function that connects an account to a simulated DNS provider, as an
-// operator does. It does nothing for an account that is connected already.
+// operator does. It does nothing if the account already has a connection to the provider.
 func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, string, secret.Credential) error {
-	return func(ctx context.Context, owner access.AccountID, provider string, all secret.Credential) error {
+	return func(ctx context.Context, owner access.AccountID, provider string, credential secret.Credential) error {
 		existing, err := s.Connections.List(ctx, owner)
 		if err != nil || slices.ContainsFunc(existing, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
 			return err
@@ -337,9 +341,9 @@ func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, strin
 		if err != nil {
 			return err
 		}
-		accountCredential := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
+		accountCredential := secret.Credential{Settings: map[string]string{}, Secrets: credential.Secrets}
 		for _, field := range description.Fields {
-			if value := all.Settings[field.Name]; field.Account && value != "" {
+			if value := credential.Settings[field.Name]; field.Account && value != "" {
 				accountCredential.Settings[field.Name] = value
 			}
 		}

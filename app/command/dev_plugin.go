@@ -25,21 +25,21 @@ const rebuildInterval = time.Second
 // kindMail is the kind of mail platforms in the plugin catalog.
 const kindMail = "mail"
 
-// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. Its program is copied into a plugin
-// folder of the sandbox whenever it was built again.
+// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The sandbox copies its program
+// into its own plugin folder at the start and after each new build.
 type pluginUnderDevelopment struct {
 	name    string
-	kind    string             // in the plugin catalog
-	program string             // built by the author
+	kind    string             // its kind in the plugin catalog, such as kindMail
+	program string             // the path of the program that the author builds
 	built   string             // the file that a new build changes: the program, or the manifest of its files
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
-	sum      [sha256.Size]byte // of the built file that was copied last
-	seen     fileState         // of the built file at the last check
-	lastRead fileState         // of the built file when its checksum was last computed
+	copiedSum [sha256.Size]byte // checksum of the built file that was copied last
+	seen      fileState         // state of the built file at the last check
+	lastRead  fileState         // state of the built file when its checksum was last computed
 }
 
-// fileState changes when a file is written.
+// fileState is a modification time and a size. It changes when the file is written.
 type fileState struct {
 	modified time.Time
 	size     int64
@@ -68,7 +68,8 @@ func programOf(dir string) (string, error) {
 	return path, nil
 }
 
-// openPlugin makes o.Dir a plugin folder with the plugins of base and the plugin in dir.
+// openPlugin fills the plugin folder o.Dir with the plugins of the folder base and with the plugin
+// in dir. It returns the plugin in dir.
 func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*pluginUnderDevelopment, error) {
 	program, err := programOf(dir)
 	if err != nil {
@@ -89,7 +90,7 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 		return nil, err
 	}
 	p.lastRead = p.seen
-	if p.sum, err = sumOf(p.built); err != nil {
+	if p.copiedSum, err = sumOf(p.built); err != nil {
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, o, program)
@@ -117,8 +118,8 @@ func sumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// rebuilt reports whether the plugin was built again. A file that changed since the last check may
-// still be being written, so the next check decides.
+// rebuilt reports whether the plugin was built again. If the file has changed since the last check,
+// the build may still be writing it. rebuilt then returns false, and the next check compares again.
 func (p *pluginUnderDevelopment) rebuilt() bool {
 	now, err := p.state()
 	if err != nil || now != p.seen {
@@ -130,15 +131,15 @@ func (p *pluginUnderDevelopment) rebuilt() bool {
 	}
 	p.lastRead = now
 	sum, err := sumOf(p.built)
-	if err != nil || sum == p.sum {
+	if err != nil || sum == p.copiedSum {
 		return false
 	}
-	p.sum = sum
+	p.copiedSum = sum
 	return true
 }
 
-// watch calls use for each program that was built again, until ctx ends. use gets the plugin as the
-// plugin folder has it now, or the reason why the new program does not work.
+// watch calls use after each new build, until ctx ends. use gets the plugin that was copied into
+// the plugin folder, or the reason why the new program does not work.
 func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Duration, use func(pluginhost.Addition, error)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -162,7 +163,7 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 }
 
 // useRebuilt returns a function for watch. It makes the running service and the simulator use the
-// new program, and tells a person the result.
+// new program, and tells the user.
 func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
 	log *slog.Logger, tell func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {

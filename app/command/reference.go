@@ -64,14 +64,14 @@ const referenceHead = `<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by make generate from app/settings/settings.go and the plugins' descriptions. Do not edit. -->
 # Configuration
 
-Every setting has a default, and tenantry starts without any. A value comes from the last of these that has one:
+Every setting has a default, so tenantry starts without a settings file. The value of a setting comes from the last source in this list that sets it:
 
 1. the default,
 2. ` + "`tenantry.yaml`" + ` in the working directory, or the file that ` + "`--config`" + ` names,
 3. the variable ` + "`TENANTRY_…`" + `,
 4. the flag, which every command has.
 
-The file and the environment below say the same:
+For example, this file and these variables set the same values:
 
 ` + "```yaml" + `
 public_url: https://tenantry.example
@@ -90,10 +90,10 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
 ` + "```" + `
 
 - ` + "`tenantry config`" + ` shows every setting, its value and which source it comes from, without secrets.
-- ` + "`tenantry doctor`" + ` tries what they lead to, and says what is wrong and how to fix it.
+- ` + "`tenantry doctor`" + ` checks whether the settings work, for example whether the database answers, and says how to fix what does not.
 - A name in the file that is not a setting is an error, and so is a ` + "`TENANTRY_…`" + ` variable whose name is similar to a setting.
   Any other unknown variable is a warning, as orchestrators set such variables too.
-- ` + "`tenantry serve`" + ` does not start with a setting of a provider that its plugin does not have.
+- ` + "`tenantry serve`" + ` does not start if a provider has a setting that its plugin does not know.
 - Times are written as ` + "`30s`" + ` or ` + "`5m`" + `, lists with commas (in the file also as a YAML list).
 - Secrets of providers are never values: the setting names a file that holds the secret.
 - Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see [operations.md](operations.md).
@@ -133,7 +133,7 @@ func reference(plugins []pluginDoc) string {
 	return page.String()
 }
 
-// defaultOf returns a setting's default as it is written in the settings file.
+// defaultOf returns a setting's default in the notation of the settings file.
 func defaultOf(field reflect.StructField) string {
 	if value, ok := field.Tag.Lookup("default"); ok {
 		return value
@@ -151,6 +151,7 @@ func inCode(value string) string {
 	return "`" + value + "`"
 }
 
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 func openapiCommand() *cobra.Command {

@@ -55,7 +55,7 @@ func Root() *cobra.Command {
 		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
 			return cli.Usage(fmt.Errorf("--output must be text or json, not %q", format))
 		}
-		if reads := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; reads && cmd.Name() != "serve" {
+		if readsSettings := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; readsSettings && cmd.Name() != "serve" {
 			settings.WarnUnknownVariables(cmd.ErrOrStderr(), cli.JSONWanted(cmd))
 		}
 		if cmd.Name() == "dev" {

@@ -23,7 +23,8 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the API",
 		Long: "Serve the API, on an embedded SQLite database unless a PostgreSQL one is set.\n" +
-			"It starts without the settings of the mail platform, says so in its log, and answers requests that need it with 503.",
+			"Without the settings of the mail platform it starts too: it logs a warning, and answers requests that need the\n" +
+			"mail platform with 503.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo walks through the main job of the service in a sandbox and prints each step. It
-// calls the API as a customer's client does. `make demo` runs it.
+// Package demo shows the main workflow of the service in a sandbox, from a new tenant to enforced
+// send limits. It calls the API as a customer's client does, and prints each step. `make demo` runs
+// it.
 //
 // Run is the only entry point. It creates a walkthrough, whose methods are the steps.
 //
@@ -37,7 +38,7 @@ func Run(ctx context.Context, out io.Writer, ready sandbox.Ready) error {
 	defer stop()
 	for _, step := range []struct {
 		run    func(context.Context) error
-		events []string // that arrive at the webhook
+		events []string // the events of the step, which must arrive at the webhook
 	}{
 		{w.addWebhook, []string{"webhook.test"}},
 		{w.connectTenant, []string{"tenant.connected"}},

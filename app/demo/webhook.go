@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// maxMessage is how much of a message the receiver reads.
+// maxMessage is the largest message body, in bytes, that the receiver accepts.
 const maxMessage = 64 << 10
 
 // message is a message that arrived at the receiver.
@@ -31,11 +31,11 @@ type message struct {
 // webhook is the webhook of the demo and its receiver.
 type webhook struct {
 	url, secret string
-	arrived     chan message
-	types       map[string]bool // of the events that arrived
+	arrived     chan message    // received messages that expectEvents has not read
+	types       map[string]bool // the types of the events that arrived
 }
 
-// maxUnread is the number of messages that wait for the walkthrough.
+// maxUnread is how many received messages can wait until expectEvents reads them.
 const maxUnread = 1024
 
 // startReceiver starts a server on loopback that receives messages, and returns a function that stops
@@ -73,7 +73,7 @@ func (w *walkthrough) addWebhook(ctx context.Context) error {
 	return nil
 }
 
-// receive returns a handler that passes on each message and accepts it.
+// receive returns a handler that sends each message to arrived and accepts it.
 func receive(arrived chan<- message) http.HandlerFunc {
 	return func(answer http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(answer, r.Body, maxMessage))

@@ -3,8 +3,8 @@
 // Package dnsconnections adds, tests and removes the connections of accounts to DNS providers, and
 // finds the connection whose credential has access to a zone.
 //
-// The main type is Service. Start reading at Service.Add in this file, which also seals and opens
-// credentials. Service.ForZone in zone_connection.go selects the connection for a zone.
+// Start reading at Service.Add in this file. The file also seals credentials for the store and
+// opens them. Service.ForZone in zone_connection.go selects the connection for a zone.
 package dnsconnections
 
 import (
@@ -42,11 +42,11 @@ type New struct {
 	Credential secret.Credential
 }
 
-// Add tests a credential and stores it with a new connection, which it returns. A credential that
-// fails the test is not stored. It fails with account_not_found, account_closed,
+// Add tests a credential and stores it with a new connection, which it returns. If the credential
+// fails the test, Add stores nothing. It fails with account_not_found, account_closed,
 // provider_credential_rejected, or invalid_request when the settings are invalid.
-func (s *Service) Add(ctx context.Context, n New) (dnsconnection.Connection, error) {
-	zones, err := check(ctx, s.Providers.For(n.Provider, n.Credential))
+func (s *Service) Add(ctx context.Context, input New) (dnsconnection.Connection, error) {
+	zones, err := check(ctx, s.Providers.For(input.Provider, input.Credential))
 	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
@@ -56,10 +56,10 @@ func (s *Service) Add(ctx context.Context, n New) (dnsconnection.Connection, err
 		return dnsconnection.Connection{}, err
 	}
 	c := dnsconnection.Connection{
-		ID: ident.New(now, random), AccountID: n.Account, Provider: n.Provider, Name: n.Name,
+		ID: ident.New(now, random), AccountID: input.Account, Provider: input.Provider, Name: input.Name,
 		Status: dnsconnection.Connected, ZonesVisible: zones, TestedAt: now, CreatedAt: now,
 	}
-	sealed, err := s.seal(c, n.Credential)
+	sealed, err := s.seal(c, input.Credential)
 	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
@@ -92,8 +92,8 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	if err == nil {
 		c.Status, c.ZonesVisible = dnsconnection.Connected, zones
 	}
-	if saved := s.Connections.SaveDNSConnectionTest(ctx, c); saved != nil {
-		return c, fmt.Errorf("save test of DNS connection: %w", saved)
+	if saveErr := s.Connections.SaveDNSConnectionTest(ctx, c); saveErr != nil {
+		return c, fmt.Errorf("save test of DNS connection: %w", saveErr)
 	}
 	return c, err
 }
@@ -131,10 +131,10 @@ func check(ctx context.Context, provider ports.DNSProvider) (zones int, err erro
 	return zones, err
 }
 
-// credentialRejected replaces access_denied of a DNS provider, because callers would take it for an
-// answer of the mail platform.
+// credentialRejected replaces access_denied of a DNS provider with provider_credential_rejected.
+// Callers expect access_denied only from the mail platform.
 func credentialRejected(err error) error {
-	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider does not take the credential"), err)
+	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider rejects the credential"), err)
 }
 
 // call makes one call of a provider with a timeout. If the context ends before the answer, the
@@ -174,8 +174,8 @@ func (s *Service) unseal(c dnsconnection.Connection, sealed []byte) (secret.Cred
 	return credential, nil
 }
 
-// Unreadable is the error for a connection whose credential cannot be decrypted, as after the loss
-// of the keyset.
+// Unreadable is the error for a connection whose stored credential cannot be decrypted, for example
+// because the keyset was lost.
 type Unreadable struct {
 	Connection string
 	Cause      error

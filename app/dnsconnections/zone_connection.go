@@ -14,8 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ErrNoConnection is returned by ForZone when the account has none of the connections that are
-// candidates.
+// ErrNoConnection is returned by ForZone when the account has none of the candidate connections.
 var ErrNoConnection = errors.New("the account has no connection to the DNS provider")
 
 // ZoneConnection is an account's connection whose credential has access to a zone.
@@ -23,25 +22,25 @@ type ZoneConnection struct {
 	Connection dnsconnection.Connection
 	Provider   ports.DNSProvider
 	Zone       dns.Zone
-	// Serves is false when changes to the zone have no effect on public DNS. This is so when the
-	// zone is idle, or when its servers are not in the delegation.
+	// Serves is false when changes to the zone have no effect on public DNS. This happens when the
+	// zone is not active at the provider, or when its name servers are not in the delegation.
 	Serves bool
 }
 
-// ForZone returns the connection that has access to the zone with this apex. It considers the
-// candidates that the account still has. It prefers a zone whose servers are in the delegation.
-// Among equal zones it prefers the first candidate.
+// ForZone returns the connection that has access to the zone with this apex. It skips candidates
+// that the account no longer has. It prefers a zone whose name servers are in the delegation, and
+// then the first candidate.
 //
 // It fails with ErrNoConnection when the account has none of the candidates, and with dns.NoZone
-// when no candidate has access to the zone. If a connection could not be tested, it can fail with
-// that connection's error, such as provider_credential_rejected.
+// when no candidate has access to the zone. If the test of a connection fails, it can return the
+// error of the test, such as provider_credential_rejected.
 func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidates []dnsconnection.Connection, apex string, delegation []string) (ZoneConnection, error) {
 	if owner == "" { // Open would accept the connections of any account
 		return ZoneConnection{}, ErrNoConnection
 	}
 	tested := 0
 	var best *ZoneConnection
-	failed := failures{first: dns.NoZone()}
+	zoneErrors := worstError{err: dns.NoZone()}
 	for _, c := range candidates {
 		found, err := s.testZone(ctx, owner, c.ID, apex)
 		if errors.Is(err, fault.DNSConnectionNotFound) {
@@ -49,7 +48,7 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 		}
 		tested++
 		if err != nil {
-			failed.add(err)
+			zoneErrors.add(err)
 			continue
 		}
 		if found.Serves = found.Zone.ServesDelegation(delegation); found.Serves {
@@ -62,12 +61,12 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// Do not return best, whose zone does not serve, if a connection that could not be tested may
-	// have the zone that does.
-	if best != nil && (failed.weight < weightUnknown || len(delegation) == 0) {
+	// The zone of best does not serve the domain. Return it only if no connection with an unknown
+	// outcome can have the zone that serves the domain.
+	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}
-	return ZoneConnection{}, failed.first
+	return ZoneConnection{}, zoneErrors.err
 }
 
 func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex string) (ZoneConnection, error) {
@@ -75,21 +74,21 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 	if err != nil {
 		return ZoneConnection{}, err
 	}
-	r := ZoneConnection{Connection: c, Provider: provider}
+	result := ZoneConnection{Connection: c, Provider: provider}
 	err = call(ctx, func(ctx context.Context) error {
-		r.Zone, err = provider.Zone(ctx, apex)
+		result.Zone, err = provider.Zone(ctx, apex)
 		return err
 	})
 	if outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
 		err = credentialRejected(err)
 	}
-	return r, err
+	return result, err
 }
 
-// failures keeps the most significant error. A rejected credential outranks a missing zone. An
-// error that leaves open whether the zone exists outranks both.
-type failures struct {
-	first  error
+// worstError keeps the error with the highest weight. A rejected credential outranks a missing
+// zone. An error after which the zone may still exist outranks both.
+type worstError struct {
+	err    error
 	weight int
 }
 
@@ -99,7 +98,7 @@ const (
 	weightUnknown
 )
 
-func (f *failures) add(err error) {
+func (w *worstError) add(err error) {
 	weight := weightUnknown
 	switch {
 	case dns.IsNoZone(err):
@@ -107,7 +106,7 @@ func (f *failures) add(err error) {
 	case errors.Is(err, fault.CredentialRejected):
 		weight = weightRejected
 	}
-	if weight > f.weight {
-		f.first, f.weight = err, weight
+	if weight > w.weight {
+		w.err, w.weight = err, weight
 	}
 }

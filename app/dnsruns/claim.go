@@ -16,14 +16,14 @@ type claim struct {
 	*Worker
 	lease   *lease.Lease
 	job     provisioning.Job
-	domains *domainsteps.Steps // fenced: each write checks the lease
+	domains *domainsteps.Steps // each write through domains checks the lease
 	release func()
 	// planned is the survey of the last step if that step was Plan, otherwise nil.
 	planned *domainsteps.Survey
 }
 
-// startClaim renews the lease of a claimed job until release. acquired is a time before the claim.
-// The returned context ends when the lease is lost or may have expired.
+// startClaim renews the lease of a claimed job until release is called. acquired is a time just
+// before the job was claimed. The returned context ends when the lease is lost or may have expired.
 func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired time.Time) (context.Context, *claim) {
 	c := &claim{Worker: w, job: j, lease: lease.New(acquired, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
 		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease

@@ -2,10 +2,10 @@
 
 // Package dnsruns provisions the DNS and the mail setup of domains in background jobs.
 //
-// The main types are Service, with which callers start runs, list them and retry their jobs, and
-// Worker, which executes the jobs. Undo puts back what a run wrote. A run is a request of a caller;
-// it has one job for each domain. A job advances from step to step, and core/provisioning decides
-// which step is next.
+// A run is a caller's request to provision domains. It has one job for each domain. A job advances
+// from step to step, and core/provisioning decides which step is next. Service starts runs, lists
+// them and retries their jobs. Worker executes the jobs. Undo restores the records that a run
+// changed.
 //
 // Start reading at Service in dnsruns.go and at Worker.Handle in worker.go. Service.Provision is in
 // provision.go, the steps in steps.go, and Undo in undo.go. A worker leases its job (claim.go) and checks the lease
@@ -26,7 +26,7 @@ import (
 // Kind is the job kind of provisioning jobs.
 const Kind = "dns_job"
 
-// Surveyor reads a domain's DNS live and plans the changes that it needs.
+// Surveyor reads a domain's DNS now and plans the changes that the domain needs.
 type Surveyor interface {
 	Survey(ctx context.Context, owner access.AccountID, domainID string) (domainsteps.Survey, error)
 }
@@ -44,7 +44,8 @@ type Service struct {
 	Trace func(ctx context.Context) string
 }
 
-// now has the precision of the store, so that an answer equals a later read.
+// now returns the time in the precision of the store, so that the times in an answer equal those of
+// a later read.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 // List returns an account's runs, newest first.
@@ -58,8 +59,8 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (p
 }
 
 // Retry queues a job for an immediate attempt. The job must be waiting or require an action. Retry
-// returns the job as read before the change, with the retry applied, because the answer is
-// committed together with the change.
+// returns the job as it will be after the change. It computes the job before the change, because
+// the store commits the answer together with the change.
 //
 // It fails with provisioning_job_not_found, dns_automation_not_in_plan, tenant_limit_reached, or a
 // code of provisioning.Retry.

@@ -13,34 +13,36 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fenced returns a copy of s in which every write runs inside Guard.
+// fenced returns a copy of s that checks the lease of the job before every write.
 func (c *claim) fenced(s *domainsteps.Steps) *domainsteps.Steps {
-	platform, stored := c.Fence.Mail(s.Platform, c.lease.Guard), fencedDomains{s.Domains, c}
-	pass, connections, copied := *s.Reconciler, *s.Connections, *s
-	pass.Platform, pass.Domains = platform, stored
+	platform, domains := c.Fence.Mail(s.Platform, c.lease.Guard), fencedDomains{s.Domains, c}
+	reconciler, connections, copied := *s.Reconciler, *s.Connections, *s
+	reconciler.Platform, reconciler.Domains = platform, domains
 	connections.Providers = fencedProviders{s.Connections.Providers, c}
-	copied.Platform, copied.Domains, copied.Reconciler, copied.Connections = platform, stored, &pass, &connections
+	copied.Platform, copied.Domains, copied.Reconciler, copied.Connections = platform, domains, &reconciler, &connections
 	copied.Writes = fencedWrites{s.Writes, c}
 	return &copied
 }
 
-// stored is an alias of ports.Domains for embedding. The name of an embedded field must differ from
-// all methods of the port.
-type stored = ports.Domains
+// domainStore is an alias of ports.Domains. fencedDomains embeds the alias, because an embedded
+// field named Domains would hide the method Domains of the port.
+type domainStore = ports.Domains
 
+// fencedDomains checks the lease before it stores a domain.
 type fencedDomains struct {
-	stored
+	domainStore
 	claim *claim
 }
 
 func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
 	err = f.claim.lease.Guard(ctx, func(ctx context.Context) error {
-		d, err = f.stored.ChangeDomain(ctx, owner, now)
+		d, err = f.domainStore.ChangeDomain(ctx, owner, now)
 		return err
 	})
 	return d, err
 }
 
+// fencedWrites checks the lease before it stores the progress of a write to a zone.
 type fencedWrites struct {
 	ports.DNSWrites
 	claim *claim
@@ -62,6 +64,7 @@ func (f fencedWrites) DropWrite(ctx context.Context, owner access.AccountID, id 
 	return f.claim.lease.Guard(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
+// fencedProviders returns DNS providers that check the lease before they write to a zone.
 type fencedProviders struct {
 	ports.DNSProviders
 	claim *claim

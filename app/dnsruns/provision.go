@@ -18,16 +18,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Begun is a run that has been queued, with its jobs.
+// Begun is the result of Provision: a queued run with its jobs.
 type Begun struct {
 	DomainID string
 	Run      provisioning.Run
 	Jobs     []provisioning.Job
 }
 
-// Provision queues the provisioning of a domain and returns the run. It refuses conditions that
-// only a person can fix, so that no job is started. Conditions that may pass within an hour, such
-// as an unreliable DNS read, are left to the job.
+// Provision queues the provisioning of a domain and returns the run. It starts no run if a
+// condition is found that only a person can fix. The job itself waits out conditions that may pass
+// within an hour, such as an unreliable DNS read.
 //
 // It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
 // Tenant.Reachable, domain_provisioning_already_active, an error of the survey,
@@ -43,14 +43,14 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, domainID st
 	if err := s.checkDomain(ctx, acc.ID, d); err != nil {
 		return Begun{}, err
 	}
-	v, err := s.Survey.Survey(ctx, acc.ID, d.ID)
+	survey, err := s.Survey.Survey(ctx, acc.ID, d.ID)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := checkAutomation(v); err != nil {
+	if err := checkAutomation(survey); err != nil {
 		return Begun{}, err
 	}
-	return s.createRun(ctx, acc.ID, d, v, answer)
+	return s.createRun(ctx, acc.ID, d, survey, answer)
 }
 
 // checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
@@ -67,7 +67,7 @@ func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
 }
 
 // checkDomain refuses a tenant that cannot be reached and a domain that has an active job. If
-// several requests pass this check concurrently, CreateRun accepts one.
+// several concurrent requests pass this check, CreateRun accepts only one of them.
 func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err != nil {
@@ -84,20 +84,20 @@ func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d dom
 }
 
 // checkAutomation refuses a survey with a condition that a person must fix first.
-func checkAutomation(v domainsteps.Survey) error {
-	switch a := v.Automation(); a.Required {
+func checkAutomation(survey domainsteps.Survey) error {
+	switch a := survey.Automation(); a.Required {
 	case dns.ProviderUnsupported:
 		return fault.ProviderUnsupported.With("%s", a.Message)
 	case dns.ConnectionRequired:
 		return fault.ConnectionRequired.With("%s", a.Message)
 	case dns.ConflictToResolve:
-		return fault.DNSConflict.WithValues(v.Plan.Blocking(), "%s", a.Message)
+		return fault.DNSConflict.WithValues(survey.Plan.Blocking(), "%s", a.Message)
 	default:
 		return nil
 	}
 }
 
-func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, v domainsteps.Survey,
+func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, survey domainsteps.Survey,
 	answer ports.Answer[Begun]) (Begun, error) {
 	now := s.now()
 	runID, err := s.newID(now)
@@ -109,18 +109,18 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 		return Begun{}, err
 	}
 	j := provisioning.New(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
-	j.Provider, j.Trace = v.Holder.Provider.ID, s.Trace(ctx)
-	b := Begun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
-	b.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(b.Jobs), CreatedAt: now}.With(b.Jobs)
-	completion, err := answer.Completion(b)
+	j.Provider, j.Trace = survey.Holder.Provider.ID, s.Trace(ctx)
+	begun := Begun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
+	begun.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(begun.Jobs), CreatedAt: now}.With(begun.Jobs)
+	completion, err := answer.Completion(begun)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := s.Runs.CreateRun(ctx, b.Run, b.Jobs, completion); err != nil {
+	if err := s.Runs.CreateRun(ctx, begun.Run, begun.Jobs, completion); err != nil {
 		return Begun{}, err
 	}
 	s.wake(ctx, j)
-	return b, nil
+	return begun, nil
 }
 
 func (s *Service) newID(now time.Time) (string, error) {
@@ -134,8 +134,7 @@ func (s *Service) newID(now time.Time) (string, error) {
 // wakeLimit bounds how long a caller waits for a job to be queued.
 const wakeLimit = 5 * time.Second
 
-// wake queues the job to start at once. A lost wake-up is harmless: the job is stored, and the
-// sweep finds it.
+// wake queues the job to start at once. If the wake-up is lost, the sweep finds the stored job.
 func (s *Service) wake(ctx context.Context, j provisioning.Job) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()

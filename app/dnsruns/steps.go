@@ -17,16 +17,16 @@ import (
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
-		v, o := c.surveyAndStore(ctx)
+		survey, o := c.surveyAndStore(ctx)
 		if o.Err == nil {
-			c.planned = &v
+			c.planned = &survey
 		}
 		return o
 	case provisioning.Apply:
 		return c.apply(ctx)
 	case provisioning.ReadDNS:
-		v, o := c.surveyAndStore(ctx)
-		o.Shown = o.Err == nil && v.Shown
+		survey, o := c.surveyAndStore(ctx)
+		o.Shown = o.Err == nil && survey.Shown
 		return o
 	case provisioning.Verify:
 		return c.checkRecords(ctx, c.domains.Prove)
@@ -41,52 +41,53 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	}
 }
 
-// survey reads the DNS and plans the changes. It stores the outcomes of earlier writes that the read
-// shows.
+// survey reads the DNS and plans the changes. It also stores the outcomes of earlier writes, as far
+// as the records show them.
 func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
-	v, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
-	return c.observeSurvey(ctx, v, err)
+	survey, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
+	return c.observeSurvey(ctx, survey, err)
 }
 
-func (c *claim) observeSurvey(ctx context.Context, v domainsteps.Survey, err error) (domainsteps.Survey, provisioning.Observation) {
+func (c *claim) observeSurvey(ctx context.Context, survey domainsteps.Survey, err error) (domainsteps.Survey, provisioning.Observation) {
 	if err == nil {
-		err = c.domains.ResolveWrites(ctx, c.job.Account, v)
+		err = c.domains.ResolveWrites(ctx, c.job.Account, survey)
 	}
 	if err != nil {
-		return v, provisioning.Observation{Err: err}
+		return survey, provisioning.Observation{Err: err}
 	}
-	return v, provisioning.Observation{Zone: provisioning.ZoneOf(v.Holder, v.Automation(), v.Plan), NegativeTTL: v.Public.NegativeTTL()}
+	return survey, provisioning.Observation{Zone: provisioning.ZoneOf(survey.Holder, survey.Automation(), survey.Plan), NegativeTTL: survey.Public.NegativeTTL()}
 }
 
 // surveyAndStore makes a survey and stores its DNS state with the domain.
 func (c *claim) surveyAndStore(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
-	v, o := c.survey(ctx)
+	survey, o := c.survey(ctx)
 	if o.Err == nil {
-		_, o.Err = c.domains.StoreSurvey(ctx, c.job.Account, v)
+		_, o.Err = c.domains.StoreSurvey(ctx, c.job.Account, survey)
 	}
-	return v, o
+	return survey, o
 }
 
-// apply makes a new plan from the records that the provider stores now. It writes the plan if it
-// equals the one that the job decided on.
+// apply makes a new plan from the records that the provider stores now. It writes this plan only if
+// it equals the plan of the step Plan.
 func (c *claim) apply(ctx context.Context) provisioning.Observation {
-	v, o := c.replan(ctx)
+	survey, o := c.replan(ctx)
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {
 		return o
 	}
-	o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, v)
+	o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, survey)
 	o.Ready = o.WriteErr == nil
 	return o
 }
 
-// replan plans again after the step Plan. In a new claim it makes a new survey.
+// replan returns a new plan after the step Plan. It reuses the survey of that step. If a different
+// worker executed the step Plan, replan makes a new survey.
 func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	planned := c.planned
 	if c.planned = nil; planned == nil {
 		return c.survey(ctx)
 	}
-	v, err := c.domains.Replan(ctx, c.job.Account, *planned)
-	return c.observeSurvey(ctx, v, err)
+	survey, err := c.domains.Replan(ctx, c.job.Account, *planned)
+	return c.observeSurvey(ctx, survey, err)
 }
 
 // checkRecords executes a step in which the platform reads DNS records. If the platform does not
@@ -94,12 +95,13 @@ func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Ob
 func (c *claim) checkRecords(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
 	o := observation(step(ctx, c.job.Account, c.job.DomainID))
 	if notVisible(o.Err) {
-		_, seen := c.survey(ctx)
-		o.Zone = seen.Zone
+		_, surveyed := c.survey(ctx)
+		o.Zone = surveyed.Zone
 	}
 	return o
 }
 
+// observation returns the observation of a step that only succeeds or fails.
 func observation(err error) provisioning.Observation {
 	return provisioning.Observation{Err: err, Ready: err == nil}
 }
@@ -108,11 +110,11 @@ func notVisible(err error) bool {
 	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.Of(err) == outcome.NotReady
 }
 
-// validate checks the domain once more against all its requirements.
+// validate checks that all records are published and that the platform signs the domain.
 func (c *claim) validate(ctx context.Context) provisioning.Observation {
-	v, o := c.survey(ctx)
+	survey, o := c.survey(ctx)
 	if o.Err == nil {
-		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, v)
+		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, survey)
 	}
 	return o
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Undo puts back the records that a run changed. Only operators use it.
+// Undo restores the records that a run changed. Only operators use it.
 type Undo struct {
 	Writes ports.DNSUndo
 	Zones  interface {
@@ -23,7 +23,7 @@ type Undo struct {
 	Now func() time.Time
 }
 
-// UndoneZone is what an undo does, or did, in the zone of one domain.
+// UndoneZone holds the changes of an undo in the zone of one domain.
 type UndoneZone struct {
 	domainsteps.OpenedZone
 	dns.Undo
@@ -39,16 +39,16 @@ func (u *Undo) Plan(ctx context.Context, runID string) ([]UndoneZone, error) {
 	return u.planZones(ctx, owner, writes)
 }
 
-// Run ends the active jobs of the run, puts back what the run changed, and returns what it did. It
-// leaves alone what someone changed since the run. An undo that was interrupted may be run again.
-// Run fails with an error of Plan or BeginUndo, or with the error of a provider.
+// Run ends the active jobs of the run, restores the records that the run changed, and returns the
+// changes. It does not touch a record that someone else changed since the run. An interrupted undo
+// can be repeated. Run fails with an error of Plan or BeginUndo, or with the error of a provider.
 func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 	owner, writes, err := u.Writes.RunWrites(ctx, runID)
 	if err != nil || len(writes) == 0 {
 		return nil, err
 	}
 	if _, err := u.planZones(ctx, owner, writes); err != nil {
-		return nil, err // no zone can be written, so the jobs go on
+		return nil, err // a zone cannot be opened, so the run's jobs are not ended
 	}
 	if writes, err = u.Writes.BeginUndo(ctx, owner, runID, u.Now()); err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func (z UndoneZone) apply(ctx context.Context) error {
 	})
 }
 
-// planZones plans the undo of writes, domain by domain in the order of their first write. A write
-// whose answer was lost is undone if the zone shows that it was made.
+// planZones plans the undo of writes, domain by domain in the order of their first write. If the
+// answer of a write was lost, the write is undone only if the zone shows it.
 func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []dns.Write) ([]UndoneZone, error) {
 	var order []string
 	byDomain := map[string][]dns.Write{}

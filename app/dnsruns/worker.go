@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// defaultLease and the interval of the sweep bound how long the job of a killed worker is idle.
+	// defaultLease is how long a job stays claimed after its worker was killed. The next sweep then
+	// queues the job again.
 	defaultLease = 30 * time.Second
 	// stepLimit bounds one step: a read of the DNS and the calls to mail platform and DNS provider.
 	stepLimit = 40 * time.Second
-	// minStepTime is the time that a step usually needs. With less time left the job goes back to
-	// the queue and is claimed again at once.
+	// minStepTime is the time that a step usually needs. If less time is left, the worker puts the
+	// job back into the queue, and a worker claims it again at once.
 	minStepTime = 15 * time.Second
 	// storeLimit bounds the storing of a step's result.
 	storeLimit = 10 * time.Second
@@ -42,15 +43,15 @@ type Worker struct {
 	// Lease is how long a claim is valid without renewal. It defaults to 30 s.
 	Lease time.Duration
 	Now   func() time.Time
-	// Chance returns a random number from 0 to below 1, for the jitter of pauses.
+	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
-	// Traced executes a step in a span that is linked to the request which caused the job.
+	// Traced calls do in a trace span that is linked to the request that created the job.
 	Traced func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
 // Handle claims a job and executes it until it waits, ends or loses its lease. It returns nil if
-// another worker has the job, and fails when the store or the queue fails.
+// another worker has claimed the job. It fails when the store or the queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	acquired := time.Now()
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
@@ -61,7 +62,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	defer c.release()
 	err = c.runJob(ctx)
 	if c.lease.Taken() {
-		w.Log.InfoContext(ctx, "a provisioning job is another worker's now", "job", j.ID, "epoch", j.Epoch)
+		w.Log.InfoContext(ctx, "another worker took over a provisioning job", "job", j.ID, "epoch", j.Epoch)
 		return nil
 	}
 	return err
@@ -99,11 +100,11 @@ func (c *claim) runJob(ctx context.Context) error {
 		if nearDeadline(ctx) {
 			return c.releaseJob(ctx)
 		}
-		o := c.runStep(ctx, step)
-		if c.lease.Taken() || ctx.Err() != nil && (o.Err != nil || o.WriteErr != nil) {
-			return c.releaseJob(ctx) // the worker interrupted the step, so the error says nothing about the job
+		observed := c.runStep(ctx, step)
+		if c.lease.Taken() || ctx.Err() != nil && (observed.Err != nil || observed.WriteErr != nil) {
+			return c.releaseJob(ctx) // the step was interrupted, so its error says nothing about the job
 		}
-		decided, next := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+		decided, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 		if err := c.save(ctx, decided); err != nil {
 			return err
 		}
@@ -115,8 +116,8 @@ func (c *claim) runJob(ctx context.Context) error {
 	return c.wake(ctx, c.job.NextAttemptAt)
 }
 
-// runStep executes a step with a timeout. It stores a panic as an internal fault of the job and
-// then continues the panic. The stored faults keep the job from repeating the same panic forever.
+// runStep executes a step with a timeout. If the step panics, runStep stores an internal fault of
+// the job and panics again. A job with too many faults fails, so it cannot panic forever.
 func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -135,7 +136,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 		return errors.Join(o.Err, o.WriteErr)
 	})
 	if err := errors.Join(o.Err, o.WriteErr); isInternal(err) && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "a step of a provisioning job failed for a fault on our side",
+		c.Log.WarnContext(ctx, "a step of a provisioning job failed with an internal error",
 			"job", c.job.ID, "step", string(step), "faults", c.job.Faults+1, "error", err)
 	}
 	return o
@@ -155,19 +156,19 @@ func timeoutAsUnknown(ctx context.Context, err error) error {
 
 // nearDeadline reports whether too little time is left for another step.
 func nearDeadline(ctx context.Context) bool {
-	until, bound := ctx.Deadline()
-	return ctx.Err() != nil || bound && time.Until(until) < minStepTime
+	deadline, hasDeadline := ctx.Deadline()
+	return ctx.Err() != nil || hasDeadline && time.Until(deadline) < minStepTime
 }
 
-// save stores a decision, even when the context has ended.
+// save stores the job's new state, even when the context has ended.
 func (c *claim) save(ctx context.Context, j provisioning.Job) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
-	held, err := c.Jobs.SaveJob(ctx, j)
+	leaseHeld, err := c.Jobs.SaveJob(ctx, j)
 	if err != nil {
 		return err
 	}
-	if !held {
+	if !leaseHeld {
 		c.lease.MarkTaken()
 		return lease.ErrLost
 	}
@@ -183,14 +184,14 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	now := c.now()
-	if held, err := c.Jobs.ReleaseJob(ctx, c.job, now); err != nil || !held {
+	if leaseHeld, err := c.Jobs.ReleaseJob(ctx, c.job, now); err != nil || !leaseHeld {
 		return err
 	}
 	return c.wake(ctx, now)
 }
 
-// wake queues the job for a time of the service's clock. In the sandbox that clock differs from the
-// queue's.
+// wake queues the job for the time at of the service's clock. The queue uses the system clock, from
+// which the service's clock differs in the sandbox.
 func (c *claim) wake(ctx context.Context, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// The clock check warns and fails above these offsets. Signatures and tokens contain times, and
-// the mail platform tolerates an offset of five minutes. The check fails earlier, because a clock that
-// is a minute off usually drifts further.
+// The clock check warns above clockWarning and fails above clockFailure. Signatures and tokens
+// contain times, and the mail platform tolerates an offset of five minutes. The check fails
+// earlier, because a clock that is off by a minute usually drifts further.
 const (
 	clockWarning = 5 * time.Second
 	clockFailure = time.Minute
@@ -52,7 +52,8 @@ func (e *examination) clock(ctx context.Context) finding {
 
 // platformClockOffset returns how far the mail platform's clock is ahead of this machine's clock.
 // It reads the Date header of a response from the first host that the plugin names. The header has
-// whole seconds, so half a second is added. It returns false when no time could be read.
+// only whole seconds, so platformClockOffset adds half a second, the mean of the lost fraction. It
+// returns false when it could not read a time.
 func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, bool) {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {

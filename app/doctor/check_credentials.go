@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// expiryWarning is the time before the expiry of a credential at which doctor begins to warn. The
-// operator needs this time to create, register and roll out a new credential.
+// expiryWarning is the time before the expiry of a credential at which doctor begins to warn. In
+// this time the operator can create, register and roll out a new credential.
 const expiryWarning = 30 * 24 * time.Hour
 
 // credentials checks the operator's own secrets and certificates: whether their files can be read,
@@ -168,12 +168,12 @@ func (e *examination) keyset(ctx context.Context) finding {
 }
 
 // missingKeyset distinguishes a first start from a lost keyset. `tenantry serve` creates a new
-// keyset in both cases. After a loss the new keyset cannot decrypt what the database holds.
+// keyset in both cases. After a loss, the new keyset cannot decrypt the secrets in the database.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {
 			return failed("restore the keyset from its backup before the service starts and creates a new one: "+path,
-				"there is no keyset, but the database is in use: its sealed values cannot be opened")
+				"there is no keyset, but the database is in use: its encrypted values cannot be decrypted")
 		}
 	}
 	return warned("run `tenantry keyset create`, or start `tenantry serve`, which creates the keyset", "there is no keyset yet: %s", path)

@@ -31,12 +31,12 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 	if err != nil {
 		return skipped("plugins")
 	}
-	conn := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
-	err = host.Mail(e.config.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.Of(ctx, e.config.MailPlatform) }).Check(ctx)
+	connections := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
+	err = host.Mail(e.config.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, e.config.MailPlatform) }).Check(ctx)
 	if err != nil {
 		return mailPlatformFailure(title, err)
 	}
-	return passed("%s answers and does not refuse our credential", title)
+	return passed("%s answers and accepts the configured credential", title)
 }
 
 // missingSettings returns the required settings of a provider that are not set, and the environment
@@ -62,24 +62,24 @@ func missingSettings(description wire.Description, configured map[string]string)
 	return missing, variables
 }
 
-// mailPlatformFailure returns the finding for an error of the mail platform, with a fix for the
-// kind of error. The texts of an outcome.Error hold no secret.
+// mailPlatformFailure returns the finding for an error of the mail platform, with a fix. It may
+// show the texts of an outcome.Error, because they contain no secret.
 func mailPlatformFailure(title string, err error) finding {
-	var o *outcome.Error
-	if !errors.As(err, &o) {
+	var callErr *outcome.Error
+	if !errors.As(err, &callErr) {
 		return failed("see the check credentials", "%s cannot be checked: %s", title, faultDetail(err))
 	}
-	detail := o.Detail
-	if o.Cause != "" {
-		detail += " (" + o.Cause + ")"
+	detail := callErr.Detail
+	if callErr.Cause != "" {
+		detail += " (" + callErr.Cause + ")"
 	}
 	switch {
 	case errors.Is(err, fault.AccessDenied):
 		return failed("correct the client id and the credential of the application, or create a new credential at its registration",
-			"%s refuses our application: %s", title, detail)
-	case o.Kind == outcome.Refused:
+			"%s refuses the configured application: %s", title, detail)
+	case callErr.Kind == outcome.Refused:
 		return failed("correct the setting; `tenantry config` shows all values", "%s is not configured: %s", title, detail)
-	case o.Kind == outcome.Throttled:
+	case callErr.Kind == outcome.Throttled:
 		return warned("run `tenantry doctor` again in some minutes", "%s answers, but throttles the call: %s", title, detail)
 	default:
 		return failed("check the platform's status page; if it reports no problem, let this machine reach the host of login_url (DNS, firewall, proxy)",

@@ -19,13 +19,12 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// probeZone is the zone that the DNS check reads. It always exists, in the sandbox too. The check
-// does not get a zone from the mail platform's plugin, because its result must explain why plugins
-// fail.
+// probeZone is the zone that the DNS check reads. It always exists, even in the sandbox. The check
+// does not use a zone that a plugin names, because it must also work when plugins fail.
 const probeZone = "iana.org"
 
-// dns queries each resolver and the authoritative servers of probeZone, in the way in which the
-// service reads customers' domains.
+// dns queries each resolver and the authoritative servers of probeZone. It uses the reader with
+// which the service reads customers' domains.
 func (e *examination) dns(ctx context.Context) finding {
 	c := e.config
 	if problem := cmp.Or(e.settingProblems["dns_resolvers"], e.settingProblems["dns_mode"], e.settingProblems["dns_port"]); problem != "" {
@@ -65,14 +64,14 @@ func (e *examination) dns(ctx context.Context) finding {
 }
 
 // answeringServers returns the number of authoritative servers that answered.
-func answeringServers(s dns.ZoneRead) int {
-	n := 0
-	for _, server := range s.Servers {
+func answeringServers(zoneRead dns.ZoneRead) int {
+	count := 0
+	for _, server := range zoneRead.Servers {
 		if server.State == dns.ServerOK {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 const fixPublicURL = "set public_url (TENANTRY_PUBLIC_URL) to the https:// address at which browsers reach the service"

@@ -17,8 +17,8 @@ import (
 )
 
 // plugins checks that every plugin of the catalog starts and describes itself, and that the catalog
-// has the plugin of the mail platform. It shows the limits in force and the hosts that each plugin
-// may connect to.
+// has the plugin of the mail platform. The finding shows the limits of the plugin processes and the
+// hosts that each plugin may connect to.
 func (e *examination) plugins(context.Context) finding {
 	dir := e.config.PluginDir
 	host, err := e.pluginHost()
@@ -40,11 +40,11 @@ func (e *examination) plugins(context.Context) finding {
 			"the catalog in %s has no plugin %s", dir, e.config.MailPlatform)
 	}
 	return passed("%s: each is unchanged since it was added, and starts; each process is limited: %s; %s",
-		strings.Join(running, ", "), limitsInForce(host), e.egressInForce(host))
+		strings.Join(running, ", "), limitsInForce(host), e.allowedHosts(host))
 }
 
-// egressInForce returns the hosts that each plugin may connect to, in words.
-func (e *examination) egressInForce(host *pluginhost.Host) string {
+// allowedHosts returns the hosts that each plugin may connect to, in words.
+func (e *examination) allowedHosts(host *pluginhost.Host) string {
 	var all []string
 	for _, p := range host.Status() {
 		d, err := e.describe(p.Name)
@@ -59,8 +59,8 @@ func (e *examination) egressInForce(host *pluginhost.Host) string {
 	return strings.Join(all, "; ")
 }
 
-// limitsInForce returns the limits that the kernel enforces on the plugins, in words. All plugins
-// have the same limits.
+// limitsInForce returns, in words, the limits that the kernel enforces on each plugin process. All
+// plugins have the same limits.
 func limitsInForce(host *pluginhost.Host) string {
 	for _, p := range host.Status() {
 		if p.State == pluginhost.Running {
@@ -102,11 +102,11 @@ func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 	if errors.Is(err, fs.ErrNotExist) {
 		fix = "put the file back: it is part of this version of tenantry, or comes from the plugin's author"
 	}
-	var o *outcome.Error
-	if errors.As(err, &o) && o.Cause == "plugin_checksum" {
+	var startErr *outcome.Error
+	if errors.As(err, &startErr) && startErr.Cause == "plugin_checksum" {
 		fix = "restore the original file, or, if you trust the new file: tenantry plugin add --plugin-dir " + dir + " FILE"
 	}
-	if errors.As(err, &o) && o.Cause == "plugin_version" {
+	if errors.As(err, &startErr) && startErr.Cause == "plugin_version" {
 		fix = "install the plugin of this version of tenantry"
 	}
 	return failed(fix, "%s does not start: %s", name, reason)

@@ -4,8 +4,8 @@
 // needs, with the same settings, and reports each problem with a fix. It changes nothing.
 //
 // Command returns the cobra command. It creates an examination, which runs all checks in parallel
-// and collects their findings in a report. A check is a method of examination that returns a
-// finding; the variable checks lists them.
+// and returns a report. A check is a method of examination that returns a finding; the variable
+// checks lists them.
 //
 //   - doctor.go: Command, and the report as a table or as JSON. Start here.
 //   - run.go: examination, finding, the list of checks, and how they run.

@@ -69,12 +69,13 @@ func skipped(other string) finding {
 	return warned("fix the check "+other+" first", "not checked: the check %s comes first", other)
 }
 
-// examination is one run of doctor. Several checks share its database and its plugin host. The
-// first call of openDatabase or pluginHost opens the resource, later calls return the same one.
+// examination is one run of doctor. Its checks share one database connection and one plugin host.
+// The first call of openDatabase or pluginHost opens the resource, and later calls return the same
+// one.
 type examination struct {
 	config settings.Config
-	// settingProblems holds the problem of each invalid setting that a check reports, keyed by the
-	// name of the setting.
+	// settingProblems maps the name of an invalid setting to its problem. A check reports each of
+	// them.
 	settingProblems map[string]string
 	openDatabase    func() (*maintenance.Inspection, error)
 	pluginHost      func() (*pluginhost.Host, error)
@@ -82,8 +83,8 @@ type examination struct {
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when a setting is invalid and no
-// check reports it.
+// newExamination returns an examination of the settings. It fails when a setting is invalid for
+// which there is no check.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {
@@ -141,7 +142,9 @@ func (e *examination) check(ctx context.Context, i int) checkResult {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		found <- checks[i].run(e, ctx)
-	}, func(p *panics.Error) { found <- failed("report this fault", "the check failed with a %s", p) })
+	}, func(p *panics.Error) {
+		found <- failed("report this error to the authors of tenantry", "the check failed with a %s", p)
+	})
 	var f finding
 	select {
 	case f = <-found:

@@ -20,7 +20,7 @@ import (
 
 // Added is the result of Add.
 type Added struct {
-	Exists bool // the domain was on this tenant already; nothing changed
+	Exists bool // the tenant already had the domain, and nothing was changed
 	Domain domain.Domain
 	Live   dns.Status
 	DKIM   DKIMState
@@ -37,13 +37,13 @@ type DKIMState struct {
 //
 // It fails with tenant_not_found, invalid_domain, a code of Tenant.Reachable, domain_limit_reached,
 // tenant_limit_reached, domain_unavailable, or an error of the platform.
-func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, raw string, answer ports.Answer[Added]) (Added, error) {
+func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, answer ports.Answer[Added]) (Added, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
 		return Added{}, err
 	}
 	facts, factsErr := s.Facts.Facts(ctx)
-	name, err := domain.Name(raw, facts.BuiltinDomains)
+	name, err := domain.Name(requestedName, facts.BuiltinDomains)
 	if err != nil {
 		return Added{}, err
 	}
@@ -59,9 +59,9 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 }
 
-// checkLimits checks the number of domains of the tenant, then that the account has no more tenants
-// than its plan allows. If the domain is already stored, it does not check its tenant's number of
-// domains.
+// checkLimits checks that the tenant may have one more domain, and that the account has no more
+// tenants than its plan allows. If the tenant already has the domain, checkLimits skips the first
+// check.
 func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) error {
 	stored, err := s.Domains.Domains(ctx, acc.ID, id)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 	return acc.MayGrow(tenantCount)
 }
 
-// reserveAndAdd stores a row before it calls the platform. A domain at the platform without a row
-// would not count towards the tenant's limit. It also reserves a domain that is added already, so
+// reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
+// the platform could have no row and not count towards the tenant's limit. It also reserves a domain that is added already, so
 // that a later removal is a new one.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[Added]) (Added, error) {
@@ -100,7 +100,8 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	added := s.liveResult(ctx, owner, d, exists)
 	err = s.saveAdded(ctx, owner, added, answer)
 	if errors.Is(err, fault.DomainNotFound) {
-		// A later request for the same domain was refused by the platform and then deleted the row.
+		// The platform refused a second request for the same domain, and that request deleted the
+		// row.
 		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
 			return Added{}, err
 		}
@@ -139,7 +140,7 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 		}
 	}
 	if outcome.Of(cause) == outcome.NotReady {
-		return fault.ProviderTimeout.With("the mail platform has not finished its part yet")
+		return fault.ProviderTimeout.With("the mail platform has not finished adding the domain yet")
 	}
 	return s.RecordLostConsent(ctx, owner, id, cause)
 }

@@ -52,7 +52,7 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 }
 
 // DKIMStatus reads a domain's DKIM records from the DNS and stores the result. It asks the platform
-// only for CNAME targets that are not stored yet.
+// for the CNAME targets only if they are not stored yet.
 //
 // It fails with tenant_not_found or domain_not_found, with provider_timeout when the DNS cannot be
 // read, or with an error of the platform.

@@ -15,29 +15,30 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// addAtPlatform reads the domain at the platform and adds it only if it is missing. If the platform
-// has the domain and the reservation is older than this request, an earlier attempt added the
-// domain. If the reservation is new, the domain existed before tenantry, and exists is true. It is
-// also true for a domain that discoveries missed although the platform had it.
+// addAtPlatform reads the domain at the platform and adds it only if it is missing. exists is true
+// if the tenant had the domain before tenantry tried to add it: the platform has the domain, and
+// this request made the reservation. exists is also true for a domain that an earlier sync found
+// and a later sync missed. If the reservation is older than this request, an earlier request added
+// the domain, and exists is false.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
 	at := s.Now()
-	held, err := domainsteps.FetchDomain(ctx, platform, d.Name)
+	found, err := domainsteps.FetchDomain(ctx, platform, d.Name)
 	switch {
 	case err == nil:
 		exists = d.JustReserved || !d.Observed.State.IsZero()
 	case !errors.Is(err, fault.DomainNotFound):
 		return false, err
 	default:
-		if held, err = s.add(ctx, platform, d.Name); err != nil {
+		if found, err = s.add(ctx, platform, d.Name); err != nil {
 			return false, s.explainRefusal(*d, err)
 		}
 		at = s.Now()
-		exists = d.Verified && held.Verified // a domain that was added just now is not verified yet
+		exists = d.Verified && found.Verified // a domain that was added just now is not verified yet
 		// From here on the platform has the domain, so releaseFailed must not delete the row.
 		d.JustReserved = false
 	}
-	*d = d.As(held, at)
+	*d = d.As(found, at)
 	return exists, s.readRecords(ctx, platform, d)
 }
 
@@ -51,20 +52,20 @@ func (s *Service) explainRefusal(d domain.Domain, err error) error {
 	return err
 }
 
-func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) (err error) {
-		held, err = platform.AddDomain(ctx, name)
+		found, err = platform.AddDomain(ctx, name)
 		return err
 	}, func(ctx context.Context) (_ bool, err error) {
-		held, err = s.search(ctx, platform, name)
+		found, err = s.search(ctx, platform, name)
 		return err == nil, err
 	})
-	return held, err
+	return found, err
 }
 
 // search polls for a domain after an add with an unknown outcome. Replicas of the platform can show
 // a new domain late.
-func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	limit := s.Search
 	if limit == 0 {
 		limit = searchLimit
@@ -72,10 +73,10 @@ func (s *Service) search(ctx context.Context, platform ports.MailTenant, name st
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
-		held, err = platform.Domain(ctx, name)
+		found, err = platform.Domain(ctx, name)
 		return retryNotFound(err)
 	}, nil)
-	return held, err
+	return found, err
 }
 
 // retryNotFound turns domain_not_found into NotReady, so that the read is retried.

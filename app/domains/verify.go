@@ -26,7 +26,7 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 		return domain.Domain{}, err
 	}
 	// The domain is verified even if Reconciler.Domain fails. The next sync, enable-dkim or
-	// provision calls it again.
+	// provision request calls Reconciler.Domain again.
 	reconciled, err := s.Reconciler.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
 		_ = s.RecordLostConsent(ctx, owner, id, err)

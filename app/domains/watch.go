@@ -30,7 +30,7 @@ type Watch struct {
 	Queue   ports.Queue
 	Now     func() time.Time
 	Log     *slog.Logger
-	// Checked is called with the result of each read.
+	// Checked is called with the result of each check.
 	Checked func(ctx context.Context, c Check)
 	// Off disables all checks.
 	Off bool
@@ -38,10 +38,10 @@ type Watch struct {
 	backoff resolverBackoff
 }
 
-// Check is the result of one read of a domain's DNS.
+// Check is the result of one check, which reads the DNS of a domain.
 type Check string
 
-// The results of a read.
+// The results of a check.
 const (
 	CheckReliable   Check = "reliable"
 	CheckUnreliable Check = "unreliable" // some name servers did not answer
@@ -52,7 +52,7 @@ const (
 var Checks = []Check{CheckReliable, CheckUnreliable, CheckSilent}
 
 // Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
-// day's checks, starting with the domain read longest ago.
+// day's checks. It starts with the domain whose last read is oldest.
 func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.schedule(ctx, every, every) }}
 }
@@ -61,9 +61,9 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 // its clock was moved.
 func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.Day, 0) }
 
-// schedule schedules the part of a day's checks that falls into an interval of length share, and
+// schedule schedules as many of a day's checks as fall into an interval of the length share. It
 // spreads these checks over the duration spread. Each check is a separate job, so that accounts get
-// fair shares and all replicas take part.
+// fair shares and all replicas work on the checks.
 func (w *Watch) schedule(ctx context.Context, share, spread time.Duration) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil
@@ -85,11 +85,11 @@ func (w *Watch) schedule(ctx context.Context, share, spread time.Duration) error
 }
 
 // Handle reads a domain's DNS and stores the result. It does nothing if the domain was read after
-// the job was scheduled. A read without an answer counts as the domain's daily read. Handle ignores
-// deleted domains and fails when the store fails.
+// the job was scheduled. A read that got no answer also counts as the domain's daily read. Handle
+// ignores deleted domains and fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Off || w.backoff.active(w.Now()) {
-		return nil // a later tick schedules the domain again
+		return nil // a later sweep schedules the domain again
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
@@ -130,21 +130,21 @@ func checkOf(zoneRead dns.ZoneRead) Check {
 }
 
 const (
-	// maxSilentReads is how many reads in a row may get no answer before the resolver is suspected
-	// instead of the domains.
+	// maxSilentReads is the number of consecutive reads without an answer after which the resolver
+	// is suspected, and not the domains.
 	maxSilentReads = 5
 	// backoffTime is how long reads stop after a resolver outage was detected.
 	backoffTime = 10 * time.Minute
 )
 
 // resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
-// network. Without the backoff, every domain would use up its daily read.
+// network. Without it, every domain would use its one read of the day without a result.
 type resolverBackoff struct {
 	mu     sync.Mutex
 	silent int // consecutive reads without an answer
-	// answering are domains that answered, the last one first. They are probed to tell a resolver
-	// outage from dead domains. They belong to different accounts, so that the name servers of one
-	// account cannot stop the reads of all others.
+	// answering are the domains that answered most recently, the latest first. detectOutage probes
+	// them: if they do not answer either, the resolver is down. They belong to different accounts,
+	// so that one account with dead name servers cannot stop the reads of all others.
 	answering []answeringDomain
 	end       time.Time
 }
@@ -154,7 +154,7 @@ type answeringDomain struct {
 	name  string
 }
 
-// maxProbes is how many domains are probed.
+// maxProbes is how many domains detectOutage probes.
 const maxProbes = 2
 
 // active reports whether reads are still stopped.
@@ -183,8 +183,8 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 	return false, nil
 }
 
-// start stops reads from now on. After the backoff, a single read without an answer stops them
-// again.
+// start stops reads from now on. After the backoff, a single read without an answer makes the
+// resolver suspected again.
 func (b *resolverBackoff) start(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,18 +192,19 @@ func (b *resolverBackoff) start(now time.Time) {
 }
 
 // detectOutage starts the backoff after several reads in a row without an answer. It first probes
-// domains that answered before, because one customer may have many domains on dead name servers.
+// domains that answered before, because the unanswered reads may all be for one customer with dead
+// name servers.
 func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) {
 	suspect, probes := w.backoff.record(owner, zoneRead)
 	if !suspect {
 		return
 	}
 	for _, d := range probes {
-		if again, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !again.Silent() {
-			w.backoff.record(d.owner, again)
+		if probe, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !probe.Silent() {
+			w.backoff.record(d.owner, probe)
 			return
 		}
 	}
 	w.backoff.start(w.Now())
-	w.Log.WarnContext(ctx, "no name server answers: domains are not read again for a while", "for", backoffTime.String())
+	w.Log.WarnContext(ctx, "no name server answers: the checks of domains pause", "for", backoffTime.String())
 }

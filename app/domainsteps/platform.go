@@ -43,20 +43,21 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 		}
 	}
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
-		held, err := platform.VerifyDomain(ctx, d.Name)
-		verified = d.As(held, s.Now())
+		found, err := platform.VerifyDomain(ctx, d.Name)
+		verified = d.As(found, s.Now())
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		began := s.Now()
-		held, err := FetchDomain(ctx, platform, d.Name)
-		verified = d.As(held, began)
-		return held.Verified, err
+		found, err := FetchDomain(ctx, platform, d.Name)
+		verified = d.As(found, began)
+		return found.Verified, err
 	})
 	return verified, err
 }
 
-// recordFailedVerification stores the current DNS of a domain that failed verification. The stored
-// DNS tells whether the record is missing, or whether only the platform does not see it yet.
+// recordFailedVerification stores the current DNS of a domain that failed verification. From the
+// stored DNS, a caller can tell whether the record is missing or only not visible to the platform
+// yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
 		cause = nameExpectedRecord(d, cause)
@@ -67,8 +68,8 @@ func (s *Steps) recordFailedVerification(ctx context.Context, owner access.Accou
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, cause)
 }
 
-// nameExpectedRecord returns cause with the record that the platform expects, which a caller would
-// otherwise have to look up.
+// nameExpectedRecord returns cause with the record that the platform expects, so that the caller
+// need not look it up.
 func nameExpectedRecord(d domain.Domain, cause error) error {
 	expected, found := dns.Verification(d.Verification)
 	if !found {
@@ -78,18 +79,18 @@ func nameExpectedRecord(d domain.Domain, cause error) error {
 	return fmt.Errorf("%w (%w)", fault.VerificationFailed.With("%s. It expects this record: %s at %s with the content %s", detail, expected.Type, expected.Name, expected.Value()), cause)
 }
 
-// FetchDomain returns a domain as the platform has it. It fails with domain_not_found.
-func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+// FetchDomain reads a domain at the platform. It fails with domain_not_found.
+func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		held, err = platform.Domain(ctx, name)
+		found, err = platform.Domain(ctx, name)
 		return err
 	})
-	return held, err
+	return found, err
 }
 
 // StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the
-// public DNS before it calls the platform, because the platform caches a missing record for a long
-// time.
+// public DNS before it calls the platform, because the platform remembers for a long time that it
+// found no record.
 func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
 		return domain.Domain{}, signingNotCreated()
@@ -97,7 +98,7 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	if err := s.checkPublished(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
-	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
+	if err := enableSigning(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 	}
 	d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
@@ -117,9 +118,9 @@ func (s *Steps) checkPublished(ctx context.Context, owner access.AccountID, d do
 	return nil
 }
 
-// enable starts signing at the platform. It resolves an unknown outcome by reading the signing
-// state.
-func enable(ctx context.Context, platform ports.MailTenant, name string) error {
+// enableSigning starts signing at the platform. It resolves an unknown outcome by reading the
+// signing state.
+func enableSigning(ctx context.Context, platform ports.MailTenant, name string) error {
 	return reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		return platform.EnableSigning(ctx, name)
 	}, func(ctx context.Context) (bool, error) {

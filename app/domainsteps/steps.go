@@ -3,9 +3,9 @@
 // Package domainsteps has the steps that take a custom domain from its first DNS record to signed
 // mail. Requests (app/domains) and provisioning jobs (app/dnsruns) share them.
 //
-// Start reading at Steps. The steps at the mail platform are in steps.go and platform.go. Survey, the
-// live read of a domain's DNS with its plan, is in survey.go. The search for the DNS provider that
-// holds a zone is in zone_holder.go, and OpenZone, which an undo uses, in zone.go.
+// Start reading at Steps. The steps at the mail platform are in steps.go and platform.go. Survey,
+// the live read of a domain's DNS with its plan, is in survey.go. zone_holder.go finds the DNS
+// provider that holds a zone. OpenZone in zone.go opens a zone to undo the changes of a run.
 package domainsteps
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Steps are the steps of domains. Each step tries once; its caller decides whether to try again.
-// All fields except DMARC are required.
+// Steps are the steps of domains. A step does not retry: its caller decides whether to run it
+// again. All fields except DMARC are required.
 type Steps struct {
 	Tenants    ports.Tenants
 	Domains    ports.Domains
@@ -32,8 +32,7 @@ type Steps struct {
 	Facts      ports.PlatformFacts
 	Reconciler *reconcile.Pass
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
-	// tenantry intends to write and which it manages, so that they are distinguished from foreign
-	// records.
+	// tenantry intends to write and which it has written. All other records are foreign.
 	Connections *dnsconnections.Service
 	Writes      ports.DNSWrites
 	// DMARC is the operator's DMARC record for domains that have none. It defaults to
@@ -95,19 +94,19 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 	return err
 }
 
-// Signs returns whether the platform signs the domain of a survey. It stores the answer together with
-// the DNS state of the survey, which it stores also without an answer. It fails with
-// exchange_not_ready or an error of the platform or the store.
-func (s *Steps) Signs(ctx context.Context, owner access.AccountID, v Survey) (bool, error) {
-	t, err := s.loadReachable(ctx, owner, v.Domain)
+// Signs returns whether the platform signs the domain of a survey. It stores the DNS state of the
+// survey, together with the platform's answer if there is one. It fails with exchange_not_ready or
+// an error of the platform or the store.
+func (s *Steps) Signs(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
+	t, err := s.loadReachable(ctx, owner, survey.Domain)
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
 	if err == nil {
-		v.Domain, err = s.FetchSigning(ctx, owner, t, v.Domain)
+		survey.Domain, err = s.FetchSigning(ctx, owner, t, survey.Domain)
 	}
-	stored, notStored := s.StoreSurvey(ctx, owner, v)
-	return stored.DKIM, errors.Join(err, notStored)
+	stored, storeErr := s.StoreSurvey(ctx, owner, survey)
+	return stored.DKIM, errors.Join(err, storeErr)
 }
 
 func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {

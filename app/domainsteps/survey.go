@@ -18,33 +18,37 @@ import (
 )
 
 // planLimit bounds a survey's calls to the mail platform, and separately its calls to DNS
-// providers. A survey can be made without the answers of either.
+// providers. Survey succeeds even if one of them does not answer in time.
 const planLimit = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
-// requires. Making a survey writes and stores nothing.
+// requires. To make a survey changes nothing, neither at a provider nor in the store.
 type Survey struct {
 	Domain domain.Domain
-	// Public is the DNS as public resolvers see it. ZoneRead is the input of the plan. If the
-	// account's connection reaches the zone, ZoneRead contains the provider's own records instead
-	// of the public ones.
+	// Public is the DNS as public resolvers show it. ZoneRead is the input of the plan. If the
+	// account has a connection to the zone's provider, ZoneRead contains the records that the
+	// provider stores. Otherwise it contains the public records.
 	Public, ZoneRead dns.ZoneRead
 	// ReadAt is when the read of Public began.
 	ReadAt time.Time
 	Holder dns.Holder
 	Plan   dns.Plan
-	// Shown is true when the public read is reliable and has all the records that the domain needs.
+	// Shown is true when the public DNS was read reliably and has all the records that the domain
+	// needs.
 	Shown bool
 
-	offer        dns.Offer         // what the plan was made for
+	offer        dns.Offer         // the records that the platform requires; the plan was made for them
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
-	// resolved decides on earlier writes whose outcome is unknown. It is empty without zoneProvider.
+	// resolved tells which earlier writes of unknown outcome took effect. It is empty without
+	// zoneProvider.
 	resolved dns.Resolution
 }
 
-// Automation returns whether tenantry can write the changes for the owner, and what is required if
-// it cannot.
-func (v Survey) Automation() dns.Automation { return v.Holder.Automate(v.ZoneRead, v.Plan) }
+// Automation returns whether tenantry can write the changes. If it cannot, the result says what a
+// person must do first.
+func (survey Survey) Automation() dns.Automation {
+	return survey.Holder.Automate(survey.ZoneRead, survey.Plan)
+}
 
 // Survey reads a domain's DNS live and plans the changes that it needs.
 //
@@ -69,60 +73,61 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	v := Survey{Domain: d, Public: zoneRead, ReadAt: began, offer: offer}
-	return s.plan(ctx, owner, v, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+	survey := Survey{Domain: d, Public: zoneRead, ReadAt: began, offer: offer}
+	return s.plan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 		return s.findHolder(ctx, owner, zoneRead)
 	})
 }
 
-// Replan returns a survey that was just made with a new plan, from the records that the provider
-// stores now. It does not read the public DNS again, unless the account has no access to the zone.
-// It fails as Survey does.
-func (s *Steps) Replan(ctx context.Context, owner access.AccountID, v Survey) (Survey, error) {
-	if v.zoneProvider == nil {
-		return s.Survey(ctx, owner, v.Domain.ID)
+// Replan returns a recent survey with a new plan, made from the records that the provider stores
+// now. It does not read the public DNS again, unless the account has no access to the zone. It
+// fails as Survey does.
+func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
+	if survey.zoneProvider == nil {
+		return s.Survey(ctx, owner, survey.Domain.ID)
 	}
-	return s.plan(ctx, owner, v, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+	return s.plan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 		callCtx, cancel := context.WithTimeout(ctx, planLimit)
 		defer cancel()
-		holder, zoneRead, zoneProvider := readHeld(callCtx, v.Holder, v.Public, v.zoneProvider)
+		holder, zoneRead, zoneProvider := readProviderRecords(callCtx, survey.Holder, survey.Public, survey.zoneProvider)
 		return holder, zoneRead, zoneProvider, ctx.Err()
 	})
 }
 
-// plan plans from the provider's own records if the account has access to them, else from the
-// public DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers
-// can differ from the zone. read returns the results of findHolder.
-func (s *Steps) plan(ctx context.Context, owner access.AccountID, v Survey, read func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
-	managed, err := s.Writes.Written(ctx, owner, v.Domain.ID)
+// plan returns the survey with its plan. It plans from the records that the provider stores if the
+// account has access to them, otherwise from the public DNS. Public answers can differ from the
+// zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards. findHolder
+// returns the holder of the zone, the records to plan from, and the provider or nil.
+func (s *Steps) plan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
+	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
 		return Survey{}, err
 	}
-	open, err := s.Writes.OpenWrites(ctx, owner, v.Domain.ID)
+	openWrites, err := s.Writes.OpenWrites(ctx, owner, survey.Domain.ID)
 	if err != nil {
 		return Survey{}, err
 	}
-	if v.Holder, v.ZoneRead, v.zoneProvider, err = read(); err != nil {
+	if survey.Holder, survey.ZoneRead, survey.zoneProvider, err = findHolder(); err != nil {
 		return Survey{}, err
 	}
-	v.resolved = dns.Resolution{}
-	if v.zoneProvider != nil {
-		v.resolved = dns.Resolve(open, v.ZoneRead.Sets, s.Now())
-		managed = append(managed, v.resolved.Written()...)
+	survey.resolved = dns.Resolution{}
+	if survey.zoneProvider != nil {
+		survey.resolved = dns.Resolve(openWrites, survey.ZoneRead.Sets, s.Now())
+		managed = append(managed, survey.resolved.Written()...)
 	}
-	v.Plan = dns.NewPlan(v.offer, v.ZoneRead, managed)
-	public := dns.NewPlan(v.offer, v.Public, managed)
-	v.Shown = public.SafeToApply() && public.Complete()
-	return v, nil
+	survey.Plan = dns.NewPlan(survey.offer, survey.ZoneRead, managed)
+	publicPlan := dns.NewPlan(survey.offer, survey.Public, managed)
+	survey.Shown = publicPlan.SafeToApply() && publicPlan.Complete()
+	return survey, nil
 }
 
 // fetchMissing asks the mail platform for the records and the signing state that are not stored
-// yet. If the platform does not answer, stored records suffice. If no records are stored,
-// fetchMissing returns the platform's error.
+// yet. If the platform does not answer, fetchMissing returns the domain with its stored records. If
+// no records are stored, it returns the platform's error.
 func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	records := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
-	signing := d.Verified && d.Signing.Selector1.Name == ""
-	if !records && !signing {
+	needRecords := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
+	needSigning := d.Verified && d.Signing.Selector1.Name == ""
+	if !needRecords && !needSigning {
 		return d, nil
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
@@ -132,10 +137,10 @@ func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d doma
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
 	err = t.Reachable()
-	if records && err == nil {
+	if needRecords && err == nil {
 		err = s.fetchRecords(callCtx, owner, &d)
 	}
-	if signing && err == nil && t.Bootstrap == tenant.BootstrapReady {
+	if needSigning && err == nil && t.Bootstrap == tenant.BootstrapReady {
 		d, err = s.FetchSigning(callCtx, owner, t, d)
 	}
 	if len(d.Verification) == 0 && len(d.Service) == 0 {
@@ -157,19 +162,19 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 }
 
 // Write applies a survey's changes at the provider that holds the zone, for a run. It stores the
-// intended write first. The values become managed once the provider has confirmed the write. If the
-// outcome is unknown, the write stays open, and a later survey decides on it. Write fails with the
-// error of the store or of the provider.
-func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, v Survey) error {
-	zone := v.Holder.Access.Zone
+// intended write first. After the provider has confirmed the write, tenantry manages the written
+// values. If the outcome is unknown, a later survey finds out whether the write took effect. Write
+// fails with the error of the store or of the provider.
+func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, survey Survey) error {
+	zone := survey.Holder.Access.Zone
 	id, err := s.Writes.IntendWrite(ctx, owner, dns.Write{
-		DomainID: v.Domain.ID, RunID: runID, Zone: zone.Name, Changes: v.Plan.Changes, Written: v.Plan.Writes, At: s.Now(),
+		DomainID: survey.Domain.ID, RunID: runID, Zone: zone.Name, Changes: survey.Plan.Changes, Written: survey.Plan.Writes, At: s.Now(),
 	})
 	if err != nil {
 		return err
 	}
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		_, err := v.zoneProvider.Apply(ctx, zone, v.Plan.Changes)
+		_, err := survey.zoneProvider.Apply(ctx, zone, survey.Plan.Changes)
 		return err
 	})
 	switch {
@@ -182,15 +187,15 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string,
 	}
 }
 
-// ResolveWrites stores what a survey decided on earlier writes whose outcome was unknown. It fails
-// with the error of the store.
-func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, v Survey) error {
-	for _, w := range v.resolved.Made {
+// ResolveWrites stores which earlier writes of unknown outcome took effect, as the survey found
+// out. It fails with the error of the store.
+func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, survey Survey) error {
+	for _, w := range survey.resolved.Made {
 		if err := s.Writes.ConfirmWrite(ctx, owner, w.ID); err != nil {
 			return err
 		}
 	}
-	for _, w := range v.resolved.Unmade {
+	for _, w := range survey.resolved.Unmade {
 		if err := s.Writes.DropWrite(ctx, owner, w.ID); err != nil {
 			return err
 		}
@@ -200,6 +205,6 @@ func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, v Sur
 
 // StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail
 // platform. It returns the stored domain, and fails when the store fails.
-func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
-	return reconcile.Save(ctx, s.Domains, owner, v.Domain.WithRead(v.Public, v.ReadAt, reconcile.Hosts(ctx, s.Facts)))
+func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, survey Survey) (domain.Domain, error) {
+	return reconcile.Save(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.Hosts(ctx, s.Facts)))
 }

@@ -17,11 +17,11 @@ import (
 )
 
 // findHolder finds the DNS provider that holds a domain's zone. If the account's connection reaches
-// the zone, findHolder also returns the provider's client and a read with the provider's own
-// records.
+// the zone, findHolder also returns the provider, and the read with the records that the provider
+// stores.
 //
-// If a provider does not answer, the returned read is marked as unreliable, because the zone may
-// contain records that its name servers do not show.
+// If the provider does not answer, findHolder marks the returned read as unreliable. The zone may
+// then contain records that its name servers do not show.
 func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
@@ -34,17 +34,17 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
 	accesses, zoneProvider := s.findConnection(callCtx, owner, zoneRead, dns.Detect(zoneRead, providers).Provider.ID, connections)
-	holder, zoneRead, zoneProvider := readHeld(callCtx, dns.FindHolder(zoneRead, providers, accesses), zoneRead, zoneProvider)
+	holder, zoneRead, zoneProvider := readProviderRecords(callCtx, dns.FindHolder(zoneRead, providers, accesses), zoneRead, zoneProvider)
 	return holder, zoneRead, zoneProvider, ctx.Err()
 }
 
-// readHeld returns a read with the provider's own records, if the holder of the zone has them. If not,
-// the returned provider is nil.
-func readHeld(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
+// readProviderRecords returns the read with the records that the provider stores, if the account's
+// connection reaches the zone. Otherwise the returned provider is nil.
+func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
 	if holder.Access.Standing == dns.ReachesZone {
-		held, err := zoneProvider.Records(ctx, holder.Access.Zone)
+		records, err := zoneProvider.Records(ctx, holder.Access.Zone)
 		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ReachesZone {
-			return holder, zoneRead.WithProviderRecords(held), zoneProvider
+			return holder, zoneRead.WithProviderRecords(records), zoneProvider
 		}
 	}
 	if holder.Access.Standing.Unread() && zoneRead.Complete {
@@ -94,8 +94,8 @@ func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zone
 	return accesses, nil
 }
 
-// accessStanding translates the error of a provider call into the standing of the connection. The
-// detail is set when the provider refuses the settings.
+// accessStanding translates the error of a provider call into the standing of the connection.
+// detail is set only when the provider refuses the settings.
 func accessStanding(err error) (standing dns.Standing, detail string) {
 	var refusal *outcome.Error
 	switch {

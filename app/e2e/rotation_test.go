@@ -204,7 +204,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 		t.Errorf("after the file was fixed a token was asked for by %q", got)
 	}
 	logs := p.logs.String()
-	if n := strings.Count(logs, "the one read before stays in use"); n != 2 {
+	if n := strings.Count(logs, "its earlier content stays in use"); n != 2 {
 		t.Errorf("%d log lines about two failed reloads", n)
 	}
 	if bytes.Contains([]byte(logs), both[:len(both)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {

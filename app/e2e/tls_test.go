@@ -91,7 +91,7 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 			t.Errorf("with a broken file: certificate %d", got)
 		}
 	}
-	if logged := strings.Count(p.logs.String(), "the one read before stays in use"); logged != 1 {
+	if logged := strings.Count(p.logs.String(), "the earlier one stays in use"); logged != 1 {
 		t.Errorf("logged %d times", logged)
 	}
 	install(3)

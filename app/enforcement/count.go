@@ -15,45 +15,47 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxRead is the longest time that one pass spends in trace calls. The time that a call waits for a
-// call slot does not count.
+// maxRead is the longest time that one pass spends in trace calls. Waiting for a call slot does not
+// count as a trace call.
 const maxRead = 25 * time.Second
 
-// count reads the trace from the last mark to now and stores the counts of each day in between.
-// Each reading is stored before the next one begins, so several passes can share a long trace.
+// count reads the message trace from the stored mark to now, and stores the counts of each day. The
+// mark is the time up to which earlier passes have read the final trace. A long trace is read in
+// several readings. Each reading is stored before the next one begins, so a later pass can continue
+// where this one stopped.
 func (p *pass) count(ctx context.Context) error {
-	reading, cancel := p.readContext(ctx)
+	readCtx, cancel := p.readContext(ctx)
 	defer cancel()
 	for _, r := range sendlimit.Readings(p.Mark, p.now, p.zone) {
-		if err := p.countReading(ctx, reading, r); err != nil {
+		if err := p.countReading(ctx, readCtx, r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readContext returns the context for reading the trace and sets readBudget. Trace calls get at
+// readContext returns the context for reading the trace, and sets p.readBudget. Trace calls get at
 // most half of the remaining time, and waiting for call slots at most another quarter. The rest is
-// reserved for the rules.
+// reserved for the transport rules.
 func (p *pass) readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	p.readBudget = maxRead
-	end, has := ctx.Deadline()
-	if !has {
+	deadline, hasDeadline := ctx.Deadline()
+	if !hasDeadline {
 		return context.WithCancel(ctx)
 	}
-	remaining := time.Until(end)
+	remaining := time.Until(deadline)
 	p.readBudget = min(maxRead, remaining/2)
 	return context.WithTimeout(ctx, remaining*3/4)
 }
 
-// countReading makes one reading and stores its counts. When the trace cannot be read to its end,
-// countReading stores partial counts and returns the error.
-func (p *pass) countReading(ctx, reading context.Context, r sendlimit.Reading) error {
+// countReading reads the trace of one reading's period and stores the counts. If it cannot read the
+// whole period, it stores partial counts and returns the error.
+func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) error {
 	boxes, err := p.Runs.SendBoxes(ctx, p.SendRun, r.Days[0].Start)
 	if err != nil {
 		return err
 	}
-	if r.Sent, err = p.readSent(reading, r, rotated(boxes)); err != nil {
+	if r.Sent, err = p.readSent(readCtx, r, rotated(boxes)); err != nil {
 		return errors.Join(fmt.Errorf("read trace: %w", err), p.savePartial(ctx, r, boxes))
 	}
 	if err := p.saveReading(ctx, r, boxes); err != nil {
@@ -65,8 +67,9 @@ func (p *pass) countReading(ctx, reading context.Context, r sendlimit.Reading) e
 	return nil
 }
 
-// rotated returns the mailboxes rotated by a random offset. The platform is queried in this order.
-// If passes cannot read the whole trace, the offset varies which mailboxes are missed.
+// rotated returns the mailboxes rotated by a random offset. The platform is asked for their
+// messages in this order. A pass that runs out of time therefore misses different mailboxes than
+// the pass before.
 func rotated(boxes []ports.SendBox) []ports.SendBox {
 	if len(boxes) == 0 {
 		return nil
@@ -76,22 +79,22 @@ func rotated(boxes []ports.SendBox) []ports.SendBox {
 }
 
 // readSent returns the messages that managed mailboxes sent. If a call fails, it returns the
-// messages read so far and the error. Rows of other senders are dropped page by page, to bound
+// messages read so far and the error. It drops the messages of other senders page by page, to bound
 // memory.
 func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) (sent []sendlimit.Sent, err error) {
-	q := sendlimit.TraceQuery{From: r.From, To: r.To}
+	query := sendlimit.TraceQuery{From: r.From, To: r.To}
 	managed := make(map[string]bool, len(boxes))
 	for _, b := range boxes {
-		q.Senders = append(q.Senders, b.Address)
+		query.Senders = append(query.Senders, b.Address)
 		managed[strings.ToLower(b.Address)] = true
 	}
-	for more := len(boxes) > 0 && r.To.After(r.From); more; more = q.Cursor != "" {
+	for more := len(boxes) > 0 && r.To.After(r.From); more; more = query.Cursor != "" {
 		var page sendlimit.Trace
 		if err := p.callReadOnly(ctx, func(ctx context.Context) (err error) {
 			defer func(began time.Time) { p.readBudget -= time.Since(began) }(time.Now())
 			ctx, cancel := context.WithTimeout(ctx, p.readBudget)
 			defer cancel()
-			page, err = p.platform.Sent(ctx, q)
+			page, err = p.platform.Sent(ctx, query)
 			return err
 		}); err != nil {
 			return sent, err
@@ -101,60 +104,60 @@ func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.
 				sent = append(sent, s)
 			}
 		}
-		q.Cursor = page.Next
+		query.Cursor = page.Next
 	}
 	return sent, nil
 }
 
-// saveReading stores the counts of a complete reading. If a reading misses the start of a day, only
-// mailboxes with an earlier count for that day are updated. The count of any other mailbox is
-// unknown, and a missing count is not zero.
+// saveReading stores the counts of a complete reading. If the reading starts after the start of a
+// day, saveReading updates only mailboxes that already have a count for that day. The count of any
+// other mailbox stays unknown, because a missing count is not zero.
 func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
 	tally := r.Tally()
-	c := ports.SendCounts{At: p.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
+	counts := ports.SendCounts{At: p.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
 	for _, day := range r.Days {
 		if day.Start.Equal(p.day.Start) {
-			c.Today = day.Start
+			counts.Today = day.Start
 		}
 		for _, b := range boxes {
 			if before, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
-				c.Boxes[b.ID] = append(c.Boxes[b.ID], tally.After(before, b.Address))
+				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], tally.After(before, b.Address))
 			}
 		}
 	}
-	return p.saveCounts(ctx, c)
+	return p.saveCounts(ctx, counts)
 }
 
 // savePartial stores what an incomplete reading counted. A partial count is a lower bound: it can
-// block a mailbox but cannot unblock one. The mark does not move, so the next pass reads the same
-// period again.
+// block a mailbox but cannot unblock one. The stored mark does not change, so the next pass reads
+// the same period again.
 func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
-	r.Mark = r.From // no row of this reading is final
+	r.Mark = r.From // no message of this reading is final
 	tally := r.Tally()
-	c := ports.SendCounts{At: p.now, Boxes: map[string][]sendlimit.Count{}}
+	counts := ports.SendCounts{At: p.now, Boxes: map[string][]sendlimit.Count{}}
 	for _, day := range r.Days {
 		for _, b := range boxes {
 			before, counted := countOn(b, day.Start)
 			if !counted && day.Start.Before(r.From) {
 				continue
 			}
-			least := tally.After(before, b.Address)
-			if least.Partial = true; least.Total() > before.Total() {
-				c.Boxes[b.ID] = append(c.Boxes[b.ID], least)
+			atLeast := tally.After(before, b.Address)
+			if atLeast.Partial = true; atLeast.Total() > before.Total() {
+				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], atLeast)
 			}
 		}
 	}
-	if len(c.Boxes) == 0 {
+	if len(counts.Boxes) == 0 {
 		return nil
 	}
-	return p.saveCounts(ctx, c)
+	return p.saveCounts(ctx, counts)
 }
 
-func (p *pass) saveCounts(ctx context.Context, c ports.SendCounts) error {
-	return leaseError(p.Runs.SaveCounts(ctx, p.SendRun, c))
+func (p *pass) saveCounts(ctx context.Context, counts ports.SendCounts) error {
+	return leaseError(p.Runs.SaveCounts(ctx, p.SendRun, counts))
 }
 
-// countOn returns the count of a mailbox on a day, false if there is none.
+// countOn returns the stored count of a mailbox on a day, or a zero count and false.
 func countOn(b ports.SendBox, day time.Time) (sendlimit.Count, bool) {
 	if i := slices.IndexFunc(b.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
 		return b.Counts[i], true

@@ -15,11 +15,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// enforce decides which mailboxes to block, stores the intents, sets the rules, and stores the
-// changes. It returns the time at which the tenant is due again.
+// enforce decides which mailboxes to block, stores the changes as intents, sets the transport
+// rules, and stores which changes were applied. It returns the time at which the tenant is due
+// again.
 //
-// A change is stored only after the platform has applied it. A pass that stops halfway leaves its
-// intents in the store, and the next pass reconciles them first.
+// A change is stored only after the platform has applied it. If a pass stops before that, its
+// intents stay in the store, and the next pass reconciles them first.
 func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err
@@ -32,7 +33,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if a.ruledScopes, err = p.Policies.RuledScopes(ctx, p.Account, p.Tenant); err != nil {
 		return due, err
 	}
-	if len(a.ruledScopes) > 0 { // without ruled scopes there are no rules to compare: the first pass emptied all that it found
+	if len(a.ruledScopes) > 0 { // without ruled scopes there are no rules: the first pass emptied the rules that it found
 		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
@@ -57,11 +58,11 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 }
 
 // reconcileIntents finds out which intents of an interrupted pass took effect, and records them. It
-// runs before any decision, because a different decision would leave a block or an unblock without
-// its event.
+// runs before the decision. Otherwise a block or an unblock that took effect would get no event
+// when this pass decides differently.
 func (p *pass) reconcileIntents(ctx context.Context) error {
-	done, held, err := reconcile.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
-	if err := leaseError(held, err); err != nil {
+	done, leaseHeld, err := reconcile.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	if err := leaseError(leaseHeld, err); err != nil {
 		return err
 	}
 	p.reportChanges(ctx, done)
@@ -87,38 +88,38 @@ func (a *applier) saveIntents(ctx context.Context) error {
 	return leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
 }
 
-// saveChanges stores the changes that the platform has applied, with their events. It also passes
-// on which scopes have no policy and a rule that now blocks no mailbox.
+// saveChanges stores the changes that the platform has applied, with their events. It also stores
+// which scopes without a policy now have a rule that blocks no mailbox.
 func (a *applier) saveChanges(ctx context.Context) error {
-	var c ports.SendChanges
+	var changes ports.SendChanges
 	for _, change := range a.Changes {
 		switch {
 		case a.unknownOutcome(change):
-			c.Open = append(c.Open, change.Box)
+			changes.Open = append(changes.Open, change.Box)
 		case change.Action == sendlimit.Unblocked || a.isListed(change):
-			c.Done = append(c.Done, change)
+			changes.Done = append(changes.Done, change)
 		}
 	}
 	for _, scope := range a.ruledScopes {
 		if !a.HasPolicy(scope) && !slices.Contains(a.failedScopes, scope) {
-			c.Emptied = append(c.Emptied, scope)
+			changes.Emptied = append(changes.Emptied, scope)
 		}
 	}
-	if len(a.Changes) == 0 && len(c.Emptied) == 0 {
+	if len(a.Changes) == 0 && len(changes.Emptied) == 0 {
 		return nil
 	}
-	c.At = a.Now()
-	err := leaseError(a.Runs.SaveChanges(ctx, a.SendRun, c))
+	changes.At = a.Now()
+	err := leaseError(a.Runs.SaveChanges(ctx, a.SendRun, changes))
 	if err == nil {
-		a.reportChanges(ctx, c.Done)
-		a.reportLag(ctx, c.Done)
+		a.reportChanges(ctx, changes.Done)
+		a.reportLag(ctx, changes.Done)
 	}
 	return err
 }
 
 // unknownOutcome reports whether the outcome of a change is unknown. A call that failed may still
-// have changed its rule. Which rule blocked a mailbox is not stored, so after any failed call the
-// outcome of an unblock is unknown.
+// have changed its rule. The store does not record which rule blocks a mailbox. After any failed
+// call, the outcome of an unblock is therefore unknown.
 func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	if c.Action == sendlimit.Unblocked {
 		return len(a.failedScopes) > 0
@@ -126,8 +127,8 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	return slices.Contains(a.failedScopes, c.Scope)
 }
 
-// isListed reports whether a rule that was set blocks the mailbox. It returns false for a missing
-// mailbox and for a scope that was created during this pass.
+// isListed reports whether the decision put the mailbox on the list of a rule. It returns false for
+// a missing mailbox and for a scope that was created during this pass.
 func (a *applier) isListed(c sendlimit.Change) bool {
 	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.Lists[c.Scope], c.Event.Address)
 }

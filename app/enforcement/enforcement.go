@@ -6,8 +6,9 @@
 //
 // Runner makes passes. One pass evaluates one tenant: it reads the message trace, stores the
 // counts, decides which mailboxes to block, and updates the managed transport rules. Before a pass
-// changes a rule it stores the changes as intents, so that the next pass can reconcile them after a
-// crash. Limits are enforced with a delay: a mailbox can exceed its limit before it is blocked.
+// changes a rule, it stores the planned blocks and unblocks as intents. After a crash, the next
+// pass finds out which intents took effect and records them. Limits are enforced with a delay: a
+// mailbox can exceed its limit before it is blocked.
 //
 // Start reading at Runner.Run.
 //

@@ -28,12 +28,13 @@ type applier struct {
 	boxes  []sendlimit.MailboxState
 	// ruledScopes are the scopes that may have a managed rule.
 	ruledScopes []string
-	// failedScopes are the scopes whose rule could not be set. Such a call may still have taken effect.
+	// failedScopes are the scopes whose rule could not be set. A failed call may still have changed
+	// the rule.
 	failedScopes []string
 }
 
-// listRules returns the managed rules of the tenant. It asks the platform once per pass and returns
-// the same answer afterwards.
+// listRules returns the managed rules of the tenant. It asks the platform once per pass, and
+// returns the same rules afterwards.
 func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 	if p.rulesListed {
 		return p.foundRules, nil
@@ -46,9 +47,9 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return p.foundRules, err
 }
 
-// applyRules updates each managed transport rule to block exactly the mailboxes of the decision.
-// Rules of scopes without a policy are set to block none. A rule that is already correct costs no
-// call. applyRules returns the joined errors of the rules that could not be set.
+// applyRules updates each managed transport rule to block exactly the mailboxes of the decision. A
+// rule whose scope has no policy is set to block no mailbox. A rule that is already correct is not
+// set. applyRules returns the joined errors of the rules that could not be set.
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
 		setErr := a.setRule(ctx, scope)
@@ -76,8 +77,8 @@ func (a *applier) orphanScopes() (scopes []string) {
 	return scopes
 }
 
-// setRule sets the rule of one scope. If a mailbox moves to a rule that could not be set, the rule
-// that blocks it now keeps blocking it.
+// setRule sets the rule of one scope. A mailbox can move from this rule to a rule that could not be
+// set. This rule then keeps blocking it.
 func (a *applier) setRule(ctx context.Context, scope string) error {
 	if a.BlocksForFailed(scope, a.failedScopes) {
 		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
@@ -94,28 +95,28 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 	return err
 }
 
-// block makes one rule block exactly its list. It fails when the platform's answer shows a
-// different list.
+// block makes one rule block exactly its list. It fails when the rule that the platform returns has
+// a different list.
 func (a *applier) block(ctx context.Context, scope string) error {
 	list := a.Lists[scope]
 	return a.callWithRenewedLease(ctx, func(ctx context.Context) error {
 		r, err := a.platform.Block(ctx, scope, list)
 		if err == nil && !slices.Equal(r.Blocks(), list) && len(r.Blocks())+len(list) > 0 {
-			err = errors.New("the rule does not block whom it was told to")
+			err = errors.New("the platform's rule blocks other mailboxes than requested")
 		}
 		return err
 	})
 }
 
 // blockExisting removes missing mailboxes from the list of a scope and sets the rule again.
-// Otherwise one missing mailbox would prevent the block of all others. A mailbox is missing if the
-// platform does not list it, for example after a change of its address. If none is missing,
-// blockExisting returns cause.
+// Otherwise one missing mailbox would keep all others from being blocked. A mailbox is missing if
+// the platform does not list its address, for example after the address was changed. If none is
+// missing, blockExisting returns cause.
 func (a *applier) blockExisting(ctx context.Context, scope string, cause error) error {
 	existing := map[string]bool{}
 	if err := a.callReadOnly(ctx, func(ctx context.Context) error {
-		held, err := a.platform.Mailboxes(ctx)
-		for _, m := range held {
+		listed, err := a.platform.Mailboxes(ctx)
+		for _, m := range listed {
 			existing[strings.ToLower(m.Address)] = true
 		}
 		return err
@@ -135,7 +136,8 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	return a.block(ctx, scope)
 }
 
-// rememberMissing excludes the missing mailboxes from the next passes.
+// rememberMissing excludes the missing mailboxes from the next passes. They are the addresses in
+// all that are not in rest.
 func (a *applier) rememberMissing(all, rest []string) {
 	var ids []string
 	for _, b := range a.boxes {
@@ -146,8 +148,8 @@ func (a *applier) rememberMissing(all, rest []string) {
 	a.missing.add(a.Tenant, ids, a.now)
 }
 
-// unblockMissing adds an unblock for each missing mailbox that was blocked, and stores it as an
-// intent before the rule drops the mailbox.
+// unblockMissing adds an unblock for each missing mailbox that was blocked. It stores the unblock
+// as an intent before the rule is set without the mailbox.
 func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error {
 	before := len(a.Changes)
 	for _, b := range a.boxes {
@@ -161,9 +163,9 @@ func (a *applier) unblockMissing(ctx context.Context, all, rest []string) error 
 	return a.saveIntents(ctx)
 }
 
-// missingMailboxes remembers, per tenant, mailboxes that the platform did not list when a rule
-// should block them. Passes exclude them instead of retrying in vain. Entries expire soon, because
-// a sync deletes such a mailbox or the platform lists it again.
+// missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
+// platform did not list. Passes do not try to block these mailboxes. An entry expires after
+// sendlimit.MaxInterval: by then a sync has deleted the mailbox, or the platform lists it again.
 type missingMailboxes struct {
 	mu       sync.Mutex
 	byTenant map[tenant.GUID]missingEntry
@@ -176,25 +178,25 @@ type missingEntry struct {
 }
 
 // add records missing mailboxes of a tenant and deletes expired entries of all tenants.
-func (v *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.byTenant == nil {
-		v.byTenant = map[tenant.GUID]missingEntry{}
+func (m *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byTenant == nil {
+		m.byTenant = map[tenant.GUID]missingEntry{}
 	}
-	maps.DeleteFunc(v.byTenant, func(_ tenant.GUID, m missingEntry) bool { return !now.Before(m.until) })
-	v.byTenant[id] = missingEntry{append(v.byTenant[id].ids, ids...), now.Add(sendlimit.MaxInterval)}
+	maps.DeleteFunc(m.byTenant, func(_ tenant.GUID, entry missingEntry) bool { return !now.Before(entry.until) })
+	m.byTenant[id] = missingEntry{append(m.byTenant[id].ids, ids...), now.Add(sendlimit.MaxInterval)}
 }
 
-// exclude returns the mailboxes without the missing ones. It keeps a blocked mailbox, because a
-// blocked mailbox still needs an unblock. An entry that expires later than sendlimit.MaxInterval
-// from now can only come from clock skew and is ignored.
-func (v *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	m := v.byTenant[id]
-	if !now.Before(m.until) || m.until.Sub(now) > sendlimit.MaxInterval {
+// exclude returns the mailboxes without the missing ones. It keeps a missing mailbox that is
+// blocked, because that mailbox still needs an unblock. It ignores an entry that expires later than
+// sendlimit.MaxInterval from now, which can only come from clock skew.
+func (m *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry := m.byTenant[id]
+	if !now.Before(entry.until) || entry.until.Sub(now) > sendlimit.MaxInterval {
 		return boxes
 	}
-	return slices.DeleteFunc(boxes, func(b sendlimit.MailboxState) bool { return b.BlockedAt.IsZero() && slices.Contains(m.ids, b.ID) })
+	return slices.DeleteFunc(boxes, func(b sendlimit.MailboxState) bool { return b.BlockedAt.IsZero() && slices.Contains(entry.ids, b.ID) })
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLease must exceed the time of a provider call, and also the wait for the call's slot. The
-// lease is renewed before the wait and before the call. After a crash, the tenant waits for at most
-// defaultLease.
+// defaultLease is how long a pass holds a tenant without renewing its lease. The lease is renewed
+// before the wait for a call slot and before the call. It must therefore exceed the longest wait
+// and the longest call. After a crash, no pass can claim the tenant for at most defaultLease.
 const defaultLease = 30 * time.Second
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
@@ -33,22 +33,24 @@ type Runner struct {
 	Platform ports.MailPlatform
 	Now      func() time.Time
 	Lease    time.Duration // defaults to 30 s
-	// Late, if set, is called for each blocked mailbox. The lag is the time since the message that
-	// exceeded the limit.
+	// Late, if set, is called for each blocked mailbox. lag is the time between the message that
+	// exceeded the limit and the block.
 	Late func(ctx context.Context, lag time.Duration)
 	// Changed, if set, is called for each mailbox that was blocked or unblocked.
 	Changed func(ctx context.Context, a sendlimit.Action)
 	// Ended, if set, is called with the result of each pass.
 	Ended func(ctx context.Context, err error)
 	// OnlyLimited excludes tenants without a limit from sweeps, so their messages are not counted.
-	// The sandbox sets it to keep such calls out of its journal.
+	// The sandbox sets it, so that its journal of platform calls shows only the calls that a limit
+	// needs.
 	OnlyLimited bool
 
-	// missing are the mailboxes that the platform did not list when last asked.
+	// missing are the mailboxes that passes exclude, because the platform did not list them.
 	missing missingMailboxes
-	// runAllLock lets RunAll wait for the passes in progress and keep out new ones.
+	// runAllLock lets RunAll wait for the passes in progress, and stops new ones from starting.
 	runAllLock sync.RWMutex
-	// callSlots holds one element per platform call in progress. The first call creates it.
+	// callSlots holds one element for each platform call in progress. callsOnce creates it on the
+	// first call.
 	callsOnce sync.Once
 	callSlots chan struct{}
 }
@@ -60,10 +62,10 @@ type pass struct {
 
 	platform   ports.MailTenant
 	lease      *lease.Lease
-	zone       *time.Location
-	now        time.Time
-	day        sendlimit.Day
-	readBudget time.Duration // remaining time for trace calls
+	zone       *time.Location // the tenant's time zone
+	now        time.Time      // when the pass began
+	day        sendlimit.Day  // the current day in the tenant's time zone
+	readBudget time.Duration  // remaining time for trace calls
 	// todayReading is the part of the trace of the current day that this pass read.
 	todayReading sendlimit.Reading
 	// foundRules are the managed rules at the start of the pass, valid once rulesListed is true.
@@ -72,25 +74,25 @@ type pass struct {
 }
 
 // Run makes one pass over a tenant, if the tenant is due and no other pass holds it. It returns the
-// errors of the platform. The tenant is then due again soon, and the parts that succeeded are
-// stored.
+// errors of the platform. After such an error, the parts of the pass that succeeded are stored, and
+// the tenant is due again soon.
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
 	r.runAllLock.RLock()
 	defer r.runAllLock.RUnlock()
 	return r.runPass(ctx, owner, id, r.Now())
 }
 
-// runPass makes one pass over a tenant that is due at or before the time by.
-func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
+// runPass makes one pass over a tenant whose due time is at or before dueBy.
+func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, dueBy time.Time) error {
 	acquired := time.Now()
-	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.leaseDuration(), by)
+	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.leaseDuration(), dueBy)
 	if err != nil || !won {
 		return err
 	}
-	held := lease.New(acquired, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
+	passLease := lease.New(acquired, r.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
 		return r.Runs.HoldTenant(ctx, claimed, duration)
 	})
-	p := &pass{Runner: r, SendRun: claimed, platform: r.Platform.For(id), lease: held, now: r.Now()}
+	p := &pass{Runner: r, SendRun: claimed, platform: r.Platform.For(id), lease: passLease, now: r.Now()}
 	due, err := p.countAndEnforce(ctx)
 	if errors.Is(err, lease.ErrLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
@@ -102,11 +104,11 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 		due = p.retryAt(ctx)
 		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform, Now: r.Now}.Notice(ctx, owner, id, err)
 	}
-	released := reconcile.Store(ctx, func(ctx context.Context) error {
+	releaseErr := reconcile.Store(ctx, func(ctx context.Context) error {
 		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)
 		return err
 	})
-	return errors.Join(err, released)
+	return errors.Join(err, releaseErr)
 }
 
 // retryAt returns the time at which a tenant is due after a failed pass. After a cancelled pass the
@@ -126,8 +128,8 @@ func (r *Runner) leaseDuration() time.Duration {
 }
 
 // countAndEnforce counts, decides and enforces, and returns the time at which the tenant is due
-// again. If counting fails, the stored counts decide. Mailboxes can therefore be unblocked on a new
-// day even if the trace cannot be read.
+// again. If counting fails, enforce decides from the stored counts. It can therefore unblock
+// mailboxes on a new day even if the trace cannot be read.
 func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 	if p.zone, err = sendlimit.TimeZone(p.TimeZone); err != nil {
 		return due, err
@@ -138,12 +140,12 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
 	}
-	uncounted := p.count(ctx)
-	if errors.Is(uncounted, lease.ErrLost) {
-		return due, uncounted
+	countErr := p.count(ctx)
+	if errors.Is(countErr, lease.ErrLost) {
+		return due, countErr
 	}
 	due, err = p.enforce(ctx)
-	return due, errors.Join(uncounted, err)
+	return due, errors.Join(countErr, err)
 }
 
 // callWithRenewedLease renews the lease and makes a call that changes the platform. The call is
@@ -154,8 +156,8 @@ func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Conte
 	})
 }
 
-// callReadOnly makes a call that changes nothing. It renews the lease only if the lease is not
-// fresh, because a read does no harm after the lease is lost.
+// callReadOnly makes a call that changes nothing. It renews the lease only if the lease is stale,
+// because a read does no harm after the lease is lost.
 func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
 		if err := p.lease.RenewIfStale(ctx); err != nil {
@@ -165,8 +167,8 @@ func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) erro
 	})
 }
 
-// withCallSlot runs call once fewer than ParallelCalls calls are in progress. The wait can take as
-// long as a call, so the lease is renewed before it.
+// withCallSlot waits until fewer than ParallelCalls calls are in progress, then runs call. The wait
+// can take as long as a call, so withCallSlot renews the lease before it waits.
 func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
 	p.callsOnce.Do(func() { p.callSlots = make(chan struct{}, ParallelCalls) })
 	select {
@@ -178,7 +180,7 @@ func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
 		select {
 		case p.callSlots <- struct{}{}:
 		case <-ctx.Done():
-			return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "calls before this one took its time"}
+			return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "no call slot became free in time"}
 		}
 	}
 	defer func() { <-p.callSlots }()

@@ -30,8 +30,8 @@ const (
 	// ParallelCalls is the number of platform calls that passes make in parallel. It is less than
 	// ParallelPasses, so that the remaining passes can read and store.
 	ParallelCalls = 12
-	// slotWait is how long a pass waits for a slot. Most of a handler's time remains for the pass
-	// itself.
+	// slotWait is how long a wake-up waits for one of the ParallelPasses slots. It is short, so
+	// that most of the handler's time remains for the pass itself.
 	slotWait = 10 * time.Second
 	// nextSweepDelay is the pause after a sweep that could not wake every due tenant.
 	nextSweepDelay = time.Second
@@ -39,8 +39,9 @@ const (
 	farFuture = 365 * 24 * time.Hour
 )
 
-// Handlers returns the wake-up handler for passes. A tenant that finds no free slot stays due.
-// Errors of the platform are not returned, because the pass has already set the next due time.
+// Handlers returns the wake-up handler for passes. If no slot becomes free, the tenant stays due.
+// The handler does not return errors of the platform, because the pass has already set the next due
+// time.
 func (r *Runner) Handlers() map[string]ports.Handler {
 	slots := make(chan struct{}, ParallelPasses)
 	return map[string]ports.Handler{RunKind: func(ctx context.Context, w ports.Wakeup) error {
@@ -61,13 +62,13 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 }
 
 // Periodic returns the sweep, which wakes the tenants that are due. If more tenants are due than
-// one sweep wakes, the sweep runs again after one second. A tenant that two sweeps list already has
-// a pending wake-up.
+// one sweep wakes, the sweep runs again after one second. A tenant that was listed by two sweeps
+// still gets only one wake-up.
 func (r *Runner) Periodic(sweep time.Duration, q ports.Queue) []ports.Periodic {
 	return []ports.Periodic{{Kind: kindSweep, Every: sweep, Do: func(ctx context.Context) error {
 		due, more, err := r.dueWakeups(ctx)
 		if err != nil {
-			return fmt.Errorf("look for due tenants: %w", err)
+			return fmt.Errorf("list due tenants: %w", err)
 		}
 		if more {
 			due = append(due, ports.Wakeup{Kind: kindSweep, At: time.Now().Add(nextSweepDelay)})
@@ -96,7 +97,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 }
 
 // RunAll makes a pass over every tenant, due or not. It first waits for the passes in progress in
-// this process. It returns their joined errors. The sandbox uses it.
+// this process. It returns the joined errors of the passes that it made. The sandbox uses it.
 func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()

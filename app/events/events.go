@@ -27,18 +27,18 @@ type Service struct {
 }
 
 // List returns a page of the account's log. If the page is empty, List waits until there is an
-// event for it, but at most for the duration wait. Each wait runs inside a call of idle. There the
-// caller can release resources that other requests need, and acquire them again after the wait.
-// List fails if idle fails.
+// event for it, but at most for the duration wait. List passes each wait to idle, which must call
+// it. idle can release resources that other requests need before the wait, and acquire them again
+// after it. List fails if idle fails.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
 	page, err := s.Events.LoggedEvents(ctx, owner, q)
 	if err != nil || wait == 0 {
 		return page, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, wait)
+	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for woken := true; len(page.Events) == 0 && woken; {
-		if err := idle(func() { woken = s.wait(waiting, owner, page.Next) }); err != nil {
+		if err := idle(func() { woken = s.wait(waitCtx, owner, page.Next) }); err != nil {
 			return ports.LogPage{}, err
 		}
 		q.After = page.Next

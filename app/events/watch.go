@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// watchEvery is the interval at which the ends of logs are read while a caller waits. Events of other
-// processes are found in the same way.
+// watchEvery is how often the ends of the logs are read while a caller waits. The read also finds
+// events that other processes have logged.
 const watchEvery = 250 * time.Millisecond
 
 // watch holds the callers that wait for events. One goroutine reads the ends of the logs for all of
@@ -41,13 +41,13 @@ type waiter struct {
 // wait returns true when the log of the account is longer than after. It returns false when ctx ends
 // or the service stops.
 func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64) bool {
-	me := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
-	if !s.addWaiter(me) {
+	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
+	if !s.addWaiter(self) {
 		return false
 	}
-	defer s.watch.remove(me)
+	defer s.watch.remove(self)
 	select {
-	case woken := <-me.woken:
+	case woken := <-self.woken:
 		return woken
 	case <-ctx.Done():
 		return false
@@ -55,7 +55,7 @@ func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64)
 }
 
 // addWaiter starts the goroutine for the first waiter. It returns false if the service stops.
-func (s *Service) addWaiter(me *waiter) bool {
+func (s *Service) addWaiter(added *waiter) bool {
 	w := &s.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,27 +70,27 @@ func (s *Service) addWaiter(me *waiter) bool {
 			w.end()
 		})
 	}
-	w.waiters[me] = true
+	w.waiters[added] = true
 	return true
 }
 
-func (w *watch) remove(me *waiter) {
+func (w *watch) remove(ended *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.waiters, me)
+	delete(w.waiters, ended)
 }
 
-// end ends all waits without an event.
+// end wakes all waiters without an event.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for one := range w.waiters {
-		one.wake(endedWithoutEvent)
+	for waiting := range w.waiters {
+		waiting.wake(endedWithoutEvent)
 	}
 	clear(w.waiters) // the goroutine ends
 }
 
-// Stop ends all waits, now and from now on, so that the service can stop.
+// Stop ends all waits. A later call of List does not wait.
 func (s *Service) Stop() {
 	s.watch.mu.Lock()
 	s.watch.stopped = true
@@ -98,16 +98,16 @@ func (s *Service) Stop() {
 	s.watch.end()
 }
 
-// wake ends a wait that has not ended yet.
-func (one *waiter) wake(woken bool) {
+// wake ends the wait of a waiter, unless it has ended already.
+func (self *waiter) wake(woken bool) {
 	select {
-	case one.woken <- woken:
+	case self.woken <- woken:
 	default:
 	}
 }
 
 // poll wakes the callers whose logs have grown, until no caller waits. After an error of the store
-// it tries again. Meanwhile each caller waits no longer than it requested.
+// it tries again at the next tick.
 func (s *Service) poll(served map[*waiter]bool) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -118,7 +118,7 @@ func (s *Service) poll(served map[*waiter]bool) {
 		}
 		last, err := s.Events.LastEvents(context.Background(), owners...)
 		if err != nil {
-			s.Log.Warn("the ends of the logs of events could not be read", "error", err)
+			s.Log.Warn("the last events of the logs could not be read", "error", err)
 			continue
 		}
 		s.watch.wakeAfter(served, last)
@@ -129,8 +129,8 @@ func (s *Service) poll(served map[*waiter]bool) {
 func (w *watch) owners(served map[*waiter]bool) (owners []access.AccountID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for one := range served {
-		owners = append(owners, one.owner)
+	for waiting := range served {
+		owners = append(owners, waiting.owner)
 	}
 	slices.Sort(owners)
 	return slices.Compact(owners)
@@ -140,9 +140,9 @@ func (w *watch) owners(served map[*waiter]bool) (owners []access.AccountID) {
 func (w *watch) wakeAfter(served map[*waiter]bool, last map[access.AccountID]int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for one := range served {
-		if last[one.owner] > one.after {
-			one.wake(eventArrived)
+	for waiting := range served {
+		if last[waiting.owner] > waiting.after {
+			waiting.wake(eventArrived)
 		}
 	}
 }

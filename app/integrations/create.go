@@ -15,15 +15,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Create tests a credential and stores it with a new integration, which it returns. A credential
-// that fails the test is not stored. It fails with unknown_provider, invalid_request,
-// provider_credential_rejected, or a code of integration.Reach.Choose.
-func (s *Service) Create(ctx context.Context, n New, answer ports.Answer[View]) (View, error) {
-	credential, err := s.Platforms.Read(ctx, n.Provider, n.APIKey)
+// Create tests a credential and stores it with a new integration, which it returns. If the
+// credential fails the test, Create stores nothing. It fails with unknown_provider,
+// invalid_request, provider_credential_rejected, or a code of integration.Reach.Choose.
+func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[View]) (View, error) {
+	credential, err := s.Platforms.Read(ctx, input.Provider, input.APIKey)
 	if err != nil {
 		return View{}, err
 	}
-	workspace, err := s.testCredential(ctx, n, credential)
+	workspace, err := s.testCredential(ctx, input, credential)
 	if err != nil {
 		return View{}, err
 	}
@@ -34,23 +34,23 @@ func (s *Service) Create(ctx context.Context, n New, answer ports.Answer[View]) 
 	}
 	credential = withWorkspace(credential, "")
 	i := integration.Integration{
-		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, CredentialFields: fieldNames(credential),
+		ID: id, AccountID: input.Account, Provider: input.Provider, Name: input.Name, Workspace: workspace, CredentialFields: fieldNames(credential),
 		Status: integration.Connected, LastTestedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
 	return s.add(ctx, i, credential, answer)
 }
 
 // testCredential tests a credential in the requested workspace, and returns the workspace.
-func (s *Service) testCredential(ctx context.Context, n New, credential secret.Credential) (integration.Workspace, error) {
-	asked := n.WorkspaceID
-	if asked == "" {
-		asked = credential.Settings[workspaceField]
+func (s *Service) testCredential(ctx context.Context, input New, credential secret.Credential) (integration.Workspace, error) {
+	workspaceID := input.WorkspaceID
+	if workspaceID == "" {
+		workspaceID = credential.Settings[workspaceField]
 	}
-	reach, err := check(ctx, s.Platforms.For(n.Provider, withWorkspace(credential, asked)))
+	reach, err := check(ctx, s.Platforms.For(input.Provider, withWorkspace(credential, workspaceID)))
 	if err != nil {
 		return integration.Workspace{}, nameCredential(translateError(err))
 	}
-	return reach.Choose(n.Provider, asked)
+	return reach.Choose(input.Provider, workspaceID)
 }
 
 func check(ctx context.Context, platform ports.SendingPlatform) (reach integration.Reach, err error) {
@@ -61,7 +61,7 @@ func check(ctx context.Context, platform ports.SendingPlatform) (reach integrati
 	return reach, err
 }
 
-// nameCredential names the credential as the invalid field in invalid_request.
+// nameCredential adds to an invalid_request that the invalid field is api_key.
 func nameCredential(err error) error {
 	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err

@@ -16,9 +16,9 @@ import (
 )
 
 // Disconnect removes a mailbox's account from the platform. An account that no longer exists counts
-// as removed. If the outcome is unknown and a read still finds the account, the connection stays
-// `disconnecting`. The mailbox cannot connect through a different integration until a retry or a
-// refresh resolves the outcome.
+// as removed. If the outcome of the removal is unknown and a read still finds the account, the
+// connection stays `disconnecting`. The mailbox can connect through a different integration only
+// after a retry or a refresh has resolved the outcome.
 //
 // It fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or capability_not_supported for an account that still exists.
@@ -46,9 +46,9 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	return d, s.recordRejection(ctx, i, began, err)
 }
 
-// EndAll disconnects a mailbox from all integrations of the account, because the mailbox is about to
-// be removed. An account that an integration cannot remove stays at its platform: the capability is
-// missing, or the platform rejects the credential. A mailbox without connections is left as it is.
+// EndAll disconnects a mailbox from all integrations of the account, because the mailbox is about
+// to be removed. If an integration cannot remove the account, the account stays at its platform.
+// This happens when the integration lacks the capability or the platform rejects its credential.
 func (s *Service) EndAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
 	all, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *Service) EndAll(ctx context.Context, owner access.AccountID, mailboxID 
 	}
 	for _, i := range all {
 		_, err := s.Disconnect(ctx, owner, i.ID, mailboxID, nil)
-		for _, harmless := range []error{fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing, fault.CredentialRejected} {
-			if errors.Is(err, harmless) {
+		for _, ignored := range []error{fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing, fault.CredentialRejected} {
+			if errors.Is(err, ignored) {
 				err = nil
 			}
 		}
@@ -85,21 +85,21 @@ func (r *removal) run(ctx context.Context) (Disconnected, error) {
 	}
 	id := found.ID
 	if id == "" {
-		id = r.connection.AccountID // an account that the platform does not show yet
+		id = r.connection.AccountID // the platform may not show the account yet
 	}
-	able := r.view(ctx, r.integration).Capabilities.MailboxDisconnect
+	canRemove := r.view(ctx, r.integration).Capabilities.MailboxDisconnect
 	switch {
-	case found.Exists() && !able:
-		return Disconnected{}, fault.CapabilityMissing.With("this integration cannot take mailboxes out of the platform, and this one is still there")
-	case id == "" || !able:
+	case found.Exists() && !canRemove:
+		return Disconnected{}, fault.CapabilityMissing.With("this integration cannot remove accounts from the platform, and the mailbox still has one there")
+	case id == "" || !canRemove:
 		return r.finish(ctx, false)
 	}
-	return r.takeOut(ctx, id)
+	return r.removeAccount(ctx, id)
 }
 
-// takeOut stores the intent before it calls the platform. If a different integration holds the
-// mailbox, the remaining account is removed without an intent.
-func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) {
+// removeAccount removes the account at the platform. It first stores the connection as
+// `disconnecting`, unless the mailbox is connected through a different integration.
+func (r *removal) removeAccount(ctx context.Context, id string) (Disconnected, error) {
 	before := r.connection
 	if !r.eligible.Elsewhere {
 		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting), nil); err != nil {
@@ -112,30 +112,30 @@ func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) 
 		return r.finish(ctx, true)
 	case outcome.ChangedNothing(err):
 		before.UpdatedAt = r.now()
-		if saved := r.save(ctx, before, nil); saved != nil {
-			return Disconnected{}, saved
+		if saveErr := r.save(ctx, before, nil); saveErr != nil {
+			return Disconnected{}, saveErr
 		}
 		return Disconnected{}, err
 	default:
-		return Disconnected{}, fault.ProviderTimeout.With("the outcome is not known: the mailbox is held until the same request again, or a refresh, has decided")
+		return Disconnected{}, fault.ProviderTimeout.With("it is not known whether the account was removed; repeat the request, or refresh the integration")
 	}
 }
 
-// remove resolves an unknown outcome by reading the account, and calls the platform again if the
-// account still exists. Removing an account twice is harmless.
+// remove calls the platform. If the outcome is unknown, it reads the account, and calls the
+// platform once more if the account still exists. To remove an account twice is harmless.
 func (r *removal) remove(ctx context.Context, id string) error {
 	err := r.callRemove(ctx, id)
 	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}
-	found, lost := fetchAccount(ctx, r.platform, r.eligible.Address())
+	found, readErr := fetchAccount(ctx, r.platform, r.eligible.Address())
 	switch {
-	case lost != nil:
+	case readErr != nil:
 		return err
 	case !found.Exists():
 		return nil
 	}
-	if again := r.callRemove(ctx, found.ID); again == nil {
+	if secondErr := r.callRemove(ctx, found.ID); secondErr == nil {
 		return nil
 	}
 	return err // the first call may still take effect
@@ -168,8 +168,8 @@ func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error
 // saveTries is how often a save is tried when concurrent changes prevent it.
 const saveTries = 5
 
-// save stores the connection even if concurrent requests change it, because the caller has
-// requested the disconnect.
+// save stores the connection. If a concurrent request changed the stored connection, save
+// overwrites the change, because the caller has requested the disconnect.
 func (r *removal) save(ctx context.Context, c integration.Connection, completion *ports.Completion) error {
 	for range saveTries {
 		saved, err := r.saveOnce(ctx, c, completion)
@@ -177,7 +177,7 @@ func (r *removal) save(ctx context.Context, c integration.Connection, completion
 			return err
 		}
 	}
-	return fmt.Errorf("save connection: others changed it %d times meanwhile", saveTries)
+	return fmt.Errorf("save connection: other requests changed it %d times", saveTries)
 }
 
 func (r *removal) saveOnce(ctx context.Context, c integration.Connection, completion *ports.Completion) (saved bool, err error) {

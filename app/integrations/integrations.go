@@ -4,9 +4,8 @@
 // accounts, starts the sign-ins of mailboxes, and records through which integration each mailbox is
 // connected.
 //
-// The main type is Service. An integration is an account's credential for one platform. A
-// connection is the state of one mailbox at one integration. A session is one sign-in of a mailbox
-// by a person.
+// An integration is an account's credential for one platform. A connection is the state of one
+// mailbox at one integration. A session is one sign-in of a mailbox by a person.
 //
 // Start reading at Service in integrations.go. Credentials are created in create.go, tested in
 // test.go and sealed in credential.go. A session starts in session_begin.go, is checked in
@@ -48,8 +47,8 @@ type Service struct {
 	// Limit bounds the work of one request. It defaults to 55 s.
 	Limit time.Duration
 
-	partial   partialReads // lists that scheduled refreshes have read in part
-	reserving sync.Map     // see reserve; the key is an integration id and a mailbox id
+	partial   partialReads // lists of accounts that scheduled refreshes have read in part
+	reserving sync.Map     // the mailboxes for which reserve runs; the key is [2]string{integration id, mailbox id}
 }
 
 // New is the input of Create.
@@ -70,7 +69,7 @@ type View struct {
 	Capabilities integration.Capabilities
 }
 
-// Tested is the result of Test. Status and LastTestedAt are those of the test.
+// Tested is the result of Test: the integration with the new Status and LastTestedAt.
 type Tested struct {
 	integration.Integration
 
@@ -110,7 +109,7 @@ type Disconnected struct {
 	Removed bool
 }
 
-// now has the precision of the store.
+// now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) newID(now time.Time) (string, error) {

@@ -16,27 +16,27 @@ import (
 const (
 	// maxPages bounds a listing. A platform with a longer listing counts as broken.
 	maxPages = 1000
-	// minPageTime is the time that a wait must leave for reading the next page.
+	// minPageTime is the time that must remain, after a wait, to read the next page.
 	minPageTime = 5 * time.Second
 )
 
-// listing matches the accounts of a platform with mailboxes. It keeps only matching accounts, so
-// its memory does not depend on the size of the platform's list.
+// listing reads the platform's list of accounts and finds the account of each mailbox. It keeps
+// only the accounts of mailboxes, so its memory does not grow with the platform's list.
 type listing struct {
 	platform       ports.SendingPlatform
-	indexByAddress map[string]int // index into found by folded address
-	found          []integration.Account
-	pages          int
+	indexByAddress map[string]int        // index into found by folded address
+	found          []integration.Account // the account of each mailbox, zero if there is none
+	pages          int                   // pages read so far
 	now            func() time.Time
 	asked          time.Time // when the newest page was requested
-	// cursor is the cursor of the next page; seen holds the cursors of the pages before it.
+	// cursor is the cursor of the next page. seen holds the cursors of earlier pages.
 	cursor string
 	seen   map[string]bool
 }
 
 func newListing(all []integration.Eligible) *listing {
 	l := &listing{indexByAddress: make(map[string]int, len(all)), found: make([]integration.Account, len(all)), seen: map[string]bool{}}
-	// A mailbox's own address takes precedence over the principal name of another mailbox.
+	// If the address of one mailbox is the principal name of another, the address wins.
 	for i, e := range all {
 		l.index(e.Mailbox.PrincipalName, i)
 	}
@@ -52,9 +52,9 @@ func (l *listing) index(address string, i int) {
 	}
 }
 
-// read reads all remaining pages. It fails with Broken when the listing does not end or repeats a
-// cursor.
-func (l *listing) read(ctx context.Context) error {
+// readAll reads all remaining pages. It fails with outcome.Broken when the listing does not end or
+// repeats a cursor.
+func (l *listing) readAll(ctx context.Context) error {
 	for {
 		page, err := l.page(ctx, l.cursor)
 		if err != nil {
@@ -72,8 +72,8 @@ func (l *listing) read(ctx context.Context) error {
 	}
 }
 
-// match keeps the accounts of mailboxes. If two accounts have the same address, it prefers the
-// connected account.
+// match keeps the accounts that belong to mailboxes. If two accounts have the same address, it
+// keeps the connected one.
 func (l *listing) match(accounts []integration.Account) {
 	for _, a := range accounts {
 		i, matches := l.indexByAddress[integration.Fold(a.Address)]
@@ -83,8 +83,8 @@ func (l *listing) match(accounts []integration.Account) {
 	}
 }
 
-// page reads one page. If the platform throttles in the middle of a listing, page waits while there
-// is time, because a new listing would take longer.
+// page reads one page. If the platform throttles after the first page, page waits as long as the
+// deadline allows, because a new listing would take longer.
 func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
 	retry := reconcile.Once
 	if l.pages > 0 {
@@ -102,8 +102,8 @@ const (
 	// maxListingTime bounds a listing that is continued over several refreshes. Older pages may be
 	// outdated.
 	maxListingTime = 15 * time.Minute
-	// minPause is the shortest pause before a listing is continued, even if the platform allows
-	// less.
+	// minPause is the shortest pause before a listing is continued, even if the platform permits an
+	// earlier call.
 	minPause = 5 * time.Second
 )
 
@@ -111,7 +111,7 @@ const (
 type accountRead struct {
 	*listing // nil before the read has started
 
-	all   []integration.Eligible
+	all   []integration.Eligible // the mailboxes
 	began time.Time
 	// resumable is true if a later refresh may continue the read.
 	resumable bool
@@ -119,7 +119,7 @@ type accountRead struct {
 	cause error
 }
 
-// continueAfter reports whether the read is to be continued later. after is the pause before that.
+// continueAfter reports whether a later refresh is to continue the read, and after which pause.
 func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later bool) {
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.Of(r.cause) != outcome.Throttled {
 		return 0, false
@@ -128,36 +128,36 @@ func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later b
 	return after, now.Add(after).Sub(r.began) < maxListingTime
 }
 
-// partialReads holds the interrupted reads of this process. They are not stored. If a different
-// process gets the next wake-up, it starts a new read. One of the processes finishes its read.
+// partialReads holds the interrupted reads of this process in memory. If a different process gets
+// the next wake-up, it starts its own read.
 type partialReads struct {
 	mu   sync.Mutex
 	byID map[string]*accountRead // by integration id
 }
 
 // take removes and returns the interrupted read of an integration, or returns a new one.
-func (k *partialReads) take(id string, now time.Time) *accountRead {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r, found := k.byID[id]
-	delete(k.byID, id)
+func (p *partialReads) take(id string, now time.Time) *accountRead {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, found := p.byID[id]
+	delete(p.byID, id)
 	if !found || now.Sub(r.began) >= maxListingTime {
 		return &accountRead{resumable: true}
 	}
 	return r
 }
 
-// keep stores an interrupted read and drops those that have expired.
-func (k *partialReads) keep(id string, r *accountRead, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.byID == nil {
-		k.byID = map[string]*accountRead{}
+// keep adds an interrupted read, and drops reads that have expired.
+func (p *partialReads) keep(id string, r *accountRead, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byID == nil {
+		p.byID = map[string]*accountRead{}
 	}
-	for other, old := range k.byID {
+	for other, old := range p.byID {
 		if now.Sub(old.began) >= maxListingTime {
-			delete(k.byID, other)
+			delete(p.byID, other)
 		}
 	}
-	k.byID[id] = r
+	p.byID[id] = r
 }

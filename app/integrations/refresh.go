@@ -15,22 +15,22 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Refresh reads the platform's list of accounts and stores which mailboxes are connected. An
-// interrupted listing changes no connection. A listing that fails on its first page returns the
-// platform's error. It fails with integration_not_found, capability_not_supported, or
+// Refresh reads the platform's list of accounts and stores which mailboxes are connected. If the
+// listing is interrupted, Refresh changes no connection. If already the first page fails, Refresh
+// returns the platform's error. It fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, answer)
 }
 
-// refresh continues the read r, or starts it if it has not started.
-func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
+// refresh starts or continues the read.
+func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Refreshed{}, err
 	}
 	if !s.view(ctx, i).Capabilities.MailboxRefresh {
-		return Refreshed{}, fault.CapabilityMissing.With("this integration cannot list what is connected")
+		return Refreshed{}, fault.CapabilityMissing.With("this integration cannot list the accounts of the platform")
 	}
 	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
@@ -38,22 +38,22 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
-	if r.listing == nil {
-		r.began = s.now()
-		if r.all, err = s.Connections.Eligible(ctx, owner, i.ID); err != nil {
+	if read.listing == nil {
+		read.began = s.now()
+		if read.all, err = s.Connections.Eligible(ctx, owner, i.ID); err != nil {
 			return Refreshed{}, err
 		}
-		r.listing = newListing(r.all)
+		read.listing = newListing(read.all)
 	}
-	r.platform, r.now = platform, s.now
-	if r.cause = r.read(ctx); r.cause != nil {
-		return s.handleIncomplete(ctx, i, r)
+	read.platform, read.now = platform, s.now
+	if read.cause = read.readAll(ctx); read.cause != nil {
+		return s.handleIncomplete(ctx, i, read)
 	}
-	return s.reconcile(ctx, i, r, answer)
+	return s.reconcile(ctx, i, read, answer)
 }
 
-// handleIncomplete leaves all connections unchanged. If the listing is not to be continued, it
-// marks the integration as failing.
+// handleIncomplete handles a listing that was interrupted. It changes no connection. If no later
+// refresh continues the listing, it marks the integration as failing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (Refreshed, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -63,8 +63,8 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return Refreshed{}, s.recordRejection(ctx, i, read.asked, cause)
 	}
-	// Throttling is not an error of the integration, unless the list is longer than the platform
-	// lets tenantry read.
+	// Throttling is an error of the integration only if tenantry gives up: the platform does not
+	// let it read the whole list.
 	_, later := read.continueAfter(s.now())
 	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
 		if err := s.saveObserved(ctx, i.Erred(read.asked)); err != nil {
@@ -74,22 +74,22 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	if read.pages == 0 {
 		return Refreshed{}, cause
 	}
-	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
-	for n, e := range read.all {
-		if read.found[n].Exists() {
-			r.Count(e.Connection, e.Connection, false)
+	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
+	for index, e := range read.all {
+		if read.found[index].Exists() {
+			result.Count(e.Connection, e.Connection, false)
 		} else {
-			r.Unread(e.Connection)
+			result.Unread(e.Connection)
 		}
 	}
-	return r, nil
+	return result, nil
 }
 
 // reconcile stores the connections that follow from a complete listing. It rereads the stored
 // connections, because another refresh can have stored an older listing in the meantime. A
-// connection carries the time at which the listing began, so a newer listing may replace it.
+// connection has the time at which its listing began, so that only a newer listing replaces it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
-	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
+	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)
 	if err != nil {
 		return Refreshed{}, err
@@ -100,13 +100,13 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	}
 	var changes []integration.Connection
 	var drifts []integration.Drift
-	for n, e := range read.all {
+	for index, e := range read.all {
 		if e, exists := current[e.Mailbox.ID]; exists {
-			read.all[n] = e
+			read.all[index] = e
 		}
-		e = read.all[n]
-		c, changed := integration.Reconcile(e, read.found[n], read.began)
-		r.Count(e.Connection, c, changed)
+		e = read.all[index]
+		c, changed := integration.Reconcile(e, read.found[index], read.began)
+		result.Count(e.Connection, c, changed)
 		if !changed {
 			continue
 		}
@@ -122,7 +122,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 			drifts = append(drifts, drift)
 		}
 	}
-	completion, err := answer.Completion(r)
+	completion, err := answer.Completion(result)
 	if err != nil {
 		return Refreshed{}, err
 	}
@@ -139,7 +139,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	for _, drift := range drifts {
 		s.reportDrift(i.Provider, drift)
 	}
-	return r, nil
+	return result, nil
 }
 
 func (s *Service) reportDrift(provider string, kind integration.Drift) {

@@ -26,21 +26,21 @@ func planInactive(err error) bool {
 	return errors.As(err, &e) && e.Cause == "plan_inactive"
 }
 
-// translateError replaces access_denied of a sending platform, because callers would take it for an
-// answer of the mail platform.
+// translateError replaces access_denied of a sending platform with provider_credential_rejected.
+// Callers expect access_denied only from the mail platform.
 func translateError(err error) error {
 	switch {
 	case !credentialRejected(err):
 		return err
 	case planInactive(err):
-		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform knows the credential, but no plan is active there"), err)
+		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform accepts the credential, but its customer has no active plan"), err)
 	default:
-		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform does not take the credential"), err)
+		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform rejects the credential"), err)
 	}
 }
 
-// recordRejection stores that a credential was rejected by a call that was made at the time at, or
-// later. It returns the error for the caller.
+// recordRejection stores that a platform call rejected the credential. at is a time just before the
+// call. recordRejection returns the error for the caller.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, at time.Time, err error) error {
 	switch {
 	case !credentialRejected(err):

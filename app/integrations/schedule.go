@@ -25,15 +25,15 @@ const RefreshKind = "sending_refresh"
 const SessionKind = "sending_session"
 
 const (
-	// refreshTick is how often due refreshes are scheduled, spread over the time until the next
-	// tick. One tick schedules at most maxRefreshes.
+	// refreshTick is how often due refreshes are scheduled. One tick schedules at most
+	// maxRefreshes, spread over the time until the next tick.
 	refreshTick  = 5 * time.Minute
 	maxRefreshes = 100
-	// sessionGrace is how long after its expiry a session is checked by the sweep. It is longer
-	// than any request that opens a session.
+	// sessionGrace is how long after its expiry the sweep checks a session. It is longer than any
+	// request that opens a session.
 	sessionGrace = time.Minute
-	// maxCheckDelay is how long after its expiry a session waits for a final check at a platform
-	// that cannot be reached.
+	// maxCheckDelay is how long after its expiry a session stays pending if the platform cannot be
+	// reached for a final check.
 	maxCheckDelay = time.Hour
 	// maxSessions is how many sessions one sweep queues.
 	maxSessions = 1000
@@ -55,7 +55,7 @@ func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	}
 }
 
-// SessionSweep returns the periodic job that wakes the jobs which end expired sessions.
+// SessionSweep returns the periodic job that queues the jobs which end expired sessions.
 func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }
@@ -65,16 +65,16 @@ func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]ports.Wakeup, error) {
 	now := s.now()
 	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, maxRefreshes)
-	all := make([]ports.Wakeup, 0, len(due))
-	for n, i := range due {
-		after := min(refreshTick, every) * time.Duration(n) / time.Duration(len(due))
-		all = append(all, refreshAfter(i.ID, i.AccountID, after))
+	wakeups := make([]ports.Wakeup, 0, len(due))
+	for index, i := range due {
+		after := min(refreshTick, every) * time.Duration(index) / time.Duration(len(due))
+		wakeups = append(wakeups, refreshAfter(i.ID, i.AccountID, after))
 	}
-	return all, err
+	return wakeups, err
 }
 
 // refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. The
-// sandbox's clock may be hours ahead of the machine's clock.
+// service's clock may be hours ahead of it in the sandbox.
 func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
 	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(after)}
 }
@@ -83,10 +83,10 @@ func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.
 // refresh tries again. It returns internal errors, so that the queue retries. A listing that the
 // platform throttles is continued later.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
-	r := s.partial.take(w.ID, s.now())
-	_, err := s.refresh(ctx, w.Account, w.ID, r, nil)
-	if after, later := r.continueAfter(s.now()); later && err == nil {
-		s.partial.keep(w.ID, r, s.now())
+	read := s.partial.take(w.ID, s.now())
+	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
+	if after, later := read.continueAfter(s.now()); later && err == nil {
+		s.partial.keep(w.ID, read, s.now())
 		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
 	}
 	if outcome.Of(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
@@ -97,12 +97,12 @@ func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 
 // expiredSessions returns the wake-ups of pending sessions whose expiry is past the grace period.
 func (s *Service) expiredSessions(ctx context.Context) ([]ports.Wakeup, error) {
-	over, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
-	all := make([]ports.Wakeup, 0, len(over))
-	for _, o := range over {
-		all = append(all, ports.Wakeup{Kind: SessionKind, ID: sessionName(o.Session), Account: o.Account})
+	expired, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
+	wakeups := make([]ports.Wakeup, 0, len(expired))
+	for _, session := range expired {
+		wakeups = append(wakeups, ports.Wakeup{Kind: SessionKind, ID: sessionName(session.Session), Account: session.Account})
 	}
-	return all, err
+	return wakeups, err
 }
 
 func sessionName(s integration.Session) string {
@@ -113,11 +113,11 @@ func sessionName(s integration.Session) string {
 func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	names := strings.Split(w.ID, "/")
 	if len(names) != len([]string{"integration", "mailbox", "session"}) {
-		return fmt.Errorf("%q names no session", w.ID)
+		return fmt.Errorf("%q is not the name of a session", w.ID)
 	}
 	err := s.endExpired(ctx, w.Account, names[0], names[1], names[2])
-	for _, gone := range []fault.Code{fault.IntegrationNotFound, fault.MailboxNotFound, fault.SessionNotFound} {
-		if errors.Is(err, gone) {
+	for _, deleted := range []fault.Code{fault.IntegrationNotFound, fault.MailboxNotFound, fault.SessionNotFound} {
+		if errors.Is(err, deleted) {
 			return nil
 		}
 	}
@@ -127,16 +127,15 @@ func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 // endExpired ends a session if it has expired. An error of the platform is ignored, because the
 // next sweep checks the session again.
 func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) error {
-	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
-	if err != nil || sc.session.Status != integration.SessionPending || s.now().Before(sc.session.ExpiresAt) {
+	check, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
+	if err != nil || check.session.Status != integration.SessionPending || s.now().Before(check.session.ExpiresAt) {
 		return err
 	}
-	return ignorePlatformError(sc.end(ctx))
+	return ignorePlatformError(check.end(ctx))
 }
 
-// end ends an expired session. A session that never had a link ends at once. Other sessions end
-// after a last check at the platform. If no check succeeds within maxCheckDelay, they end without
-// it.
+// end ends an expired session. A session that never had a link ends at once. Any other session ends
+// after a last check at the platform, or without the check once maxCheckDelay has passed.
 func (sc sessionCheck) end(ctx context.Context) error {
 	if sc.session.Opened {
 		_, err := sc.check(ctx)

@@ -21,14 +21,15 @@ import (
 
 // openTimeout is how long a session without a link blocks other sessions of the mailbox. It is
 // shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. If a
-// request takes longer, a different request can replace its session. The slow request has then
-// returned no link.
+// request takes longer than openTimeout, a different request can replace its session. The slow
+// request then fails and returns no link.
 const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it calls the platform. Of concurrent requests only one calls the platform. Even after a
-// crash, every valid link belongs to a stored session. An earlier session of the mailbox that has
-// expired is checked for the last time and ended.
+// before it calls the platform. Therefore only one of several concurrent requests calls the
+// platform, and every valid link belongs to a stored session, even after a crash. If an earlier
+// session of the mailbox has expired but is still pending, Begin checks it for the last time and
+// ends it.
 //
 // It fails, in this order and before the platform is called, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
@@ -52,15 +53,15 @@ func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID s
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	o, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealed: sealed, eligible: e}, platform)
+	opener, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealed: sealed, eligible: e}, platform)
 	if err != nil {
 		return Begun{}, err
 	}
-	return o.open(ctx, answer)
+	return opener.open(ctx, answer)
 }
 
-// checkAllowed makes the checks that need only stored state. If several requests pass them
-// concurrently, reserve accepts one.
+// checkAllowed makes the checks that need only stored state. If several concurrent requests pass
+// them, reserve accepts only one.
 func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.Eligible) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
@@ -73,7 +74,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
 	if e.Elsewhere {
-		return fault.ConnectedElsewhere.With("another integration holds the mailbox")
+		return fault.ConnectedElsewhere.With("the mailbox is connected through another integration")
 	}
 	return nil
 }
@@ -96,8 +97,8 @@ type sessionOpener struct {
 }
 
 // reserve stores the session's row. In this process, only one request at a time stores a row for a
-// mailbox at an integration. reserve refuses the others with oauth_session_pending. earlier has the
-// integration and the mailbox, and no session yet.
+// mailbox at an integration. reserve refuses the others with oauth_session_pending. earlier holds
+// the integration and the mailbox. endEarlier sets its session.
 func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform ports.SendingPlatform) (*sessionOpener, error) {
 	i := earlier.integration
 	// Without this check the other requests would wait for a row lock, each with a database
@@ -120,18 +121,19 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 	if err != nil {
 		return nil, err
 	}
-	o := &sessionOpener{Service: s, platform: platform, integration: i, eligible: e, connectionID: connectionID, session: integration.Session{
+	opener := &sessionOpener{Service: s, platform: platform, integration: i, eligible: e, connectionID: connectionID, session: integration.Session{
 		ID: id, IntegrationID: i.ID, MailboxID: e.Mailbox.ID, Status: integration.SessionPending, CreatedAt: now, ExpiresAt: now.Add(openTimeout),
 	}}
-	if err := s.Connections.BeginSession(ctx, i.AccountID, o.session, connectionID, now.Add(-openTimeout)); err != nil {
+	if err := s.Connections.BeginSession(ctx, i.AccountID, opener.session, connectionID, now.Add(-openTimeout)); err != nil {
 		return nil, err
 	}
-	return o, nil
+	return opener, nil
 }
 
-// endEarlier ends a session of the mailbox that has expired but is still pending, after a check at
-// the platform: a person may have signed in since the last check. It returns the mailbox as it is
-// afterwards. A session without a link is left to BeginSession.
+// endEarlier ends a session of the mailbox that has expired but is still pending. It first checks
+// the session at the platform, because a person may have signed in since the last check. It returns
+// the mailbox as it is afterwards. It does not end a session without a link, because BeginSession
+// replaces such a session.
 func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
@@ -145,13 +147,14 @@ func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, 
 	return sc.Connections.EligibleMailbox(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
 }
 
+// open gets the link from the platform and stores the session with the answer.
 func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (Begun, error) {
 	link, err := o.start(ctx)
 	if err != nil {
 		return Begun{}, o.failSession(ctx, err)
 	}
-	b := Begun{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
-	completion, err := answer.Completion(b)
+	begun := Begun{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
+	completion, err := answer.Completion(begun)
 	if err != nil {
 		return Begun{}, err
 	}
@@ -166,30 +169,30 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 	if !saved {
 		return Begun{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
 	}
-	return b, nil
+	return begun, nil
 }
 
-// start asks the platform for a link. It stores the mark of the mailbox's account before the link
-// exists. A changed mark later proves a sign-in.
+// start asks the platform for a link. Before that, it keeps the mark of the mailbox's account in
+// the session. If the mark has changed later, a person has signed in.
 func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
 		return secret.Text{}, err
 	}
 	o.session.PreviousMark = before.Mark()
-	var in integration.SignIn
+	var signIn integration.SignIn
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		in, err = o.platform.StartSignIn(ctx, o.eligible.Mailbox.Address)
+		signIn, err = o.platform.StartSignIn(ctx, o.eligible.Mailbox.Address)
 		return err
 	})
 	if err != nil {
 		return secret.Text{}, err
 	}
-	if err := o.checkLinkHost(ctx, in.URL); err != nil {
+	if err := o.checkLinkHost(ctx, signIn.URL); err != nil {
 		return secret.Text{}, err
 	}
-	o.session = o.session.Open(in, o.now())
-	return secret.New(in.URL), nil
+	o.session = o.session.Open(signIn, o.now())
+	return secret.New(signIn.URL), nil
 }
 
 // checkLinkHost refuses a link to a host that the platform's plugin has not declared.
@@ -200,13 +203,13 @@ func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
 	}
 	index := slices.IndexFunc(providers, func(p integration.Provider) bool { return p.ID == o.integration.Provider })
 	if index < 0 || !integration.AuthURL(link, providers[index].AuthHosts) {
-		return &outcome.Error{Kind: outcome.Broken, Cause: "auth_url_host", Detail: "the link leads to a host that it may not lead to"}
+		return &outcome.Error{Kind: outcome.Broken, Cause: "auth_url_host", Detail: "the host of the sign-in link is not one that the plugin has declared"}
 	}
 	return nil
 }
 
 // failSession ends the session and restores the connection. If the platform created a link but its
-// answer was lost, no one has that link; a retry gets a new one.
+// answer was lost, nobody has the link, and a retry gets a new one.
 func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 	reason := "start_failed"
 	if kind := outcome.Of(cause); kind != 0 {
@@ -228,7 +231,8 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 }
 
 // restoredConnection returns the connection as it was before the session. It returns nil if the
-// connection is not pending: the session left it unchanged, or a refresh has changed it since.
+// stored connection is not pending. Then the session has not changed the connection, or a refresh
+// has changed it since.
 func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (*integration.Connection, error) {
 	e, err := o.Connections.EligibleMailbox(ctx, o.integration.AccountID, o.integration.ID, o.eligible.Mailbox.ID)
 	if err != nil || e.Connection.Status != integration.ConnectionPending {

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// minCheckInterval is the minimum time between two checks of a session at the platform, for all
-// callers together.
+// minCheckInterval is the minimum time between two checks of a session at the platform. It applies
+// to all callers together.
 const minCheckInterval = 3 * time.Second
 
 // Status returns a session. An open session is checked at the platform first. It fails with
@@ -27,11 +27,11 @@ func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailbo
 		return sc.session, err
 	}
 	now := s.now()
-	taken, err := s.Connections.ClaimSessionCheck(ctx, owner, sc.session.ID, now.Add(-minCheckInterval), now)
+	claimed, err := s.Connections.ClaimSessionCheck(ctx, owner, sc.session.ID, now.Add(-minCheckInterval), now)
 	if err != nil {
 		return integration.Session{}, err
 	}
-	if !taken { // another request checks the session, and may have ended it
+	if !claimed { // another request checks the session, and may have ended it
 		return s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
 	}
 	sc.session.CheckedAt = now
@@ -78,22 +78,23 @@ func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
 	return sc.storeEnd(ctx, next, seen)
 }
 
-// readProgress reads the platform's session. If the platform has no sessions, it reads the account
-// instead. It also reads the account before a session expires.
+// readProgress reads the progress of the sign-in at the platform. If the platform has no sign-in
+// sessions, it reads the account instead. It also reads the account before it ends an expired
+// session.
 func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingPlatform) (next integration.Session, seen integration.Account, err error) {
 	next, now := sc.session, sc.now()
-	var p integration.Progress
+	var progress integration.Progress
 	if next.PlatformID != "" {
 		err = reconcile.Call(ctx, func(ctx context.Context) error {
-			p, err = platform.SignIn(ctx, next.PlatformID)
+			progress, err = platform.SignIn(ctx, next.PlatformID)
 			return err
 		})
 		if err != nil {
 			return next, seen, err
 		}
-		next = next.WithProgress(p, sc.eligible.Mailbox, now)
+		next = next.WithProgress(progress, sc.eligible.Mailbox, now)
 	}
-	over := sc.final || next.Over(p, now)
+	expired := sc.final || next.Over(progress, now)
 	switch {
 	case next.Status == integration.SessionConnected:
 		// The platform may show the account some seconds late.
@@ -101,21 +102,21 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 			seen = integration.Account{}
 		}
 		return next.With(seen), seen, nil
-	case next.Status != integration.SessionPending, next.PlatformID != "" && !over:
+	case next.Status != integration.SessionPending, next.PlatformID != "" && !expired:
 		return next, seen, nil
 	}
 	if seen, err = fetchAccount(ctx, platform, sc.eligible.Address()); err != nil {
 		return next, seen, err
 	}
-	if over {
+	if expired {
 		return next.Ended(seen, now), seen, nil
 	}
 	return next.Seen(seen, now), seen, nil
 }
 
-// storeEnd stores the end of a session and the resulting connection. A concurrent request may have
-// ended the session, or connected the mailbox through a different integration. That result then
-// prevails.
+// storeEnd stores the end of a session and the resulting connection. If a concurrent request has
+// ended the session, storeEnd keeps and returns that end. If the mailbox was connected through a
+// different integration in the meantime, the session fails.
 func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, seen integration.Account) (integration.Session, error) {
 	saved, err := sc.save(ctx, next, seen)
 	if errors.Is(err, fault.ConnectedElsewhere) {
@@ -134,12 +135,12 @@ func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, s
 
 func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		c := sc.eligible.Connection.After(next, seen, sc.now())
-		ends := &c
-		if c == sc.eligible.Connection || c.ID == "" {
-			ends = nil
+		connection := sc.eligible.Connection.After(next, seen, sc.now())
+		changed := &connection
+		if connection == sc.eligible.Connection || connection.ID == "" {
+			changed = nil
 		}
-		saved, err = sc.Connections.SaveSession(ctx, sc.integration.AccountID, next, ends, nil)
+		saved, err = sc.Connections.SaveSession(ctx, sc.integration.AccountID, next, changed, nil)
 		return err
 	})
 	return saved, err

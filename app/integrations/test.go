@@ -19,7 +19,7 @@ import (
 
 // Test checks the credential at the platform, stores the result and returns it. A rejected
 // credential is a result, not an error. Test fails with integration_not_found, or when the platform
-// cannot be reached and the credential therefore cannot be judged.
+// cannot be reached.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Tested]) (Tested, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, a
 }
 
 // currentWorkspace returns the integration's workspace as the platform reports it now. It fails
-// with provider_credential_rejected if the credential no longer reaches the workspace.
+// with provider_credential_rejected if the credential no longer has access to the workspace.
 func currentWorkspace(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
 	index := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
 	switch {
@@ -55,7 +55,7 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 	case len(reach.Workspaces) == 1 && (reach.Workspaces[0].ID == "" || i.Workspace.ID == ""):
 		return i.Workspace, nil // a platform without workspaces, or one that accepted the stored workspace
 	default:
-		return i.Workspace, fault.CredentialRejected.With("the credential does not reach the workspace any more")
+		return i.Workspace, fault.CredentialRejected.With("the credential no longer has access to the workspace")
 	}
 }
 
@@ -64,7 +64,7 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 func testResult(i integration.Integration, at time.Time, err error) (Tested, error) {
 	switch {
 	case err == nil:
-		return Tested{i.Succeeded(at), "The sending platform takes the credential."}, nil
+		return Tested{i.Succeeded(at), "The sending platform accepts the credential."}, nil
 	case errors.Is(err, fault.CredentialRejected), outcome.Of(err) == outcome.Refused:
 		return Tested{i.Rejected(at), "The test failed: " + fault.Of(err).Detail + ". " + advice(err)}, nil
 	default:
@@ -74,9 +74,9 @@ func testResult(i integration.Integration, at time.Time, err error) (Tested, err
 
 func advice(err error) string {
 	if planInactive(err) {
-		return "Renew the plan there, then test again."
+		return "Renew the plan at the platform, then test again."
 	}
-	return "Fix that there and test again, or add an integration with a new credential."
+	return "Fix the credential at the platform and test again, or add an integration with a new credential."
 }
 
 func (s *Service) saveTest(ctx context.Context, t Tested, answer ports.Answer[Tested]) error {

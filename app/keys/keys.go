@@ -2,10 +2,10 @@
 
 // Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
-// The main type is Service: Authenticate returns the caller of a request, and Rotate replaces the
-// caller's key. Create, Renew and Revoke manage other keys, in manage.go. Overview describes the
-// caller's account and key, in overview.go. Uses collects when keys were last used, in uses.go. The
-// format and the bounds of keys are defined in core/access.
+// Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
+// key. Create, Renew and Revoke manage other keys, in manage.go. Overview describes the caller's
+// account and key, in overview.go. Uses collects when keys were last used, in uses.go. The format
+// and the bounds of keys are defined in core/access.
 package keys
 
 import (
@@ -29,7 +29,7 @@ type Service struct {
 	Prefix string // prefix of API keys, "tny" unless configured
 	Random io.Reader
 	Now    func() time.Time
-	// Uses collects the last use of each key, if it is set.
+	// Uses, if set, collects when each key was last used.
 	Uses *Uses
 }
 
@@ -42,8 +42,9 @@ type Rotated struct {
 }
 
 // Authenticate returns the caller behind the Authorization headers of a request from an address. It
-// fails with invalid_auth_header, missing_api_key or invalid_api_key. If the key is known but revoked,
-// expired or used from a wrong address, it returns the caller with the error, for the audit.
+// fails with invalid_auth_header, missing_api_key or invalid_api_key. If the key exists but is
+// revoked, expired or used from an address that its bounds exclude, Authenticate returns the error
+// together with the caller, so that the audit can name the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 // Rotate replaces the caller's key and returns the new one. It fails with access_denied when email
 // is not the address of a member of the caller's account.
 //
-// The address does not select the account: the key alone does.
+// Only the key selects the account, not the address.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (Rotated, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {

@@ -49,7 +49,7 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 }
 
 // Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, and
-// with insufficient_scope if the new key would hold more than the caller's.
+// with insufficient_scope if the new key would allow more than the caller's key.
 func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, answer ports.Answer[Issued]) (Issued, error) {
 	now := s.now()
 	bounds, err := access.NewBounds(wanted.Scopes, wanted.Tenants, wanted.Networks, wanted.ExpiresAt, now)
@@ -76,8 +76,8 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, 
 }
 
 // Renew gives a key of the account a new secret. The old secret works for the duration overlap.
-// Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key holds more
-// than the caller's.
+// Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key allows more
+// than the caller's key.
 func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[Issued]) (Issued, error) {
 	key, err := s.managed(ctx, caller, id)
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, ov
 }
 
 // Revoke revokes a key of the account with all its secrets. A revoked key keeps the time of its
-// first revocation. Revoke fails with key_not_found, and with insufficient_scope if the key holds
-// more than the caller's.
+// first revocation. Revoke fails with key_not_found, and with insufficient_scope if the key allows
+// more than the caller's key.
 func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, answer ports.Answer[access.Key]) (access.Key, error) {
 	key, err := s.managed(ctx, caller, id)
 	if err != nil || key.Status() == access.StatusRevoked {
@@ -117,7 +117,7 @@ func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, a
 		return access.Key{}, err
 	}
 	err = s.Issued.EndKey(ctx, caller.Account.ID, key.ID, key.RevokedAt, completion)
-	if errors.Is(err, fault.KeyRevoked) { // a concurrent request was first
+	if errors.Is(err, fault.KeyRevoked) { // a concurrent request revoked it
 		return s.managed(ctx, caller, id)
 	}
 	if err != nil {
@@ -136,5 +136,5 @@ func (s *Service) managed(ctx context.Context, caller access.Caller, id string) 
 	return key, caller.Bounds.Cover(key.Bounds, access.KeysWrite)
 }
 
-// now has the precision of the store.
+// now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Profile describes what a caller can work with.
+// Profile reads what an account holds and which providers it can use.
 type Profile struct {
 	Tenants     ports.Tenants
 	Platforms   ports.SendingPlatforms
@@ -24,7 +24,7 @@ type Profile struct {
 
 // Overview is what an account holds, and the providers that it can use.
 type Overview struct {
-	TenantsHeld      int // of all tenants of the account, whatever the bounds of the key
+	TenantsHeld      int // all tenants of the account, even those that the key may not use
 	SendingPlatforms []integration.Provider
 	DNSProviders     []ConnectedProvider
 }
@@ -38,7 +38,7 @@ type ConnectedProvider struct {
 
 // Overview returns the overview of an account. It calls no provider.
 func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overview, error) {
-	held, err := p.Tenants.TenantCount(ctx, owner)
+	tenantCount, err := p.Tenants.TenantCount(ctx, owner)
 	if err != nil {
 		return Overview{}, fmt.Errorf("overview: %w", err)
 	}
@@ -54,10 +54,10 @@ func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overvie
 	if err != nil {
 		return Overview{}, fmt.Errorf("overview: %w", err)
 	}
-	o := Overview{TenantsHeld: held, SendingPlatforms: platforms}
+	overview := Overview{TenantsHeld: tenantCount, SendingPlatforms: platforms}
 	for _, provider := range providers {
 		connected := slices.ContainsFunc(connections, func(c dnsconnection.Connection) bool { return c.Provider == provider.ID })
-		o.DNSProviders = append(o.DNSProviders, ConnectedProvider{provider, connected})
+		overview.DNSProviders = append(overview.DNSProviders, ConnectedProvider{provider, connected})
 	}
-	return o, nil
+	return overview, nil
 }

@@ -14,8 +14,9 @@ import (
 // saveUsesEvery is how often Uses.Run stores the uses.
 const saveUsesEvery = time.Minute
 
-// Uses collects in memory when each key was last used. It stores them in one statement a minute, so
-// a request causes no write. A process that is killed loses the uses of its last minute.
+// Uses collects in memory when each key was last used, and stores the times once a minute in one
+// statement. A request therefore causes no write. A process that is killed loses the uses of its
+// last minute.
 type Uses struct {
 	Store ports.KeyUses
 	Log   *slog.Logger
@@ -36,7 +37,7 @@ func (u *Uses) note(keyID string, at time.Time) {
 	}
 }
 
-// last returns the time of a key's last use, as far as this process or the store knows.
+// last returns the later of the stored last use of a key and the last use in this process.
 func (u *Uses) last(keyID string, stored time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -46,7 +47,7 @@ func (u *Uses) last(keyID string, stored time.Time) time.Time {
 	return stored
 }
 
-// Save stores the uses since the last call. If it fails, the next call stores them.
+// Save stores the uses since the last successful call.
 func (u *Uses) Save(ctx context.Context) error {
 	u.mu.Lock()
 	saving := u.unsaved
@@ -74,7 +75,7 @@ func (u *Uses) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if err := u.Save(ctx); err != nil && ctx.Err() == nil {
-				u.Log.WarnContext(ctx, "the last uses of API keys were not stored, and are kept for the next try", "error", err)
+				u.Log.WarnContext(ctx, "could not store when API keys were last used; trying again in a minute", "error", err)
 			}
 		}
 	}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease keeps a lease that the database granted to this process: on a provisioning job, on
-// a tenant that is enforced, or on an Idempotency-Key.
+// Package lease keeps a lease that the database granted to this process. A lease is on a
+// provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
 //
 // A Lease is renewed in two ways. Keep renews it in the background, and Guard renews it before each
-// write. A process that has lost a lease may not write to a provider any more. The store has its
-// own protection: it accepts a change only while the epoch or the attempt of the lease is current.
+// write. A process that has lost a lease may not write to a provider any more. The store also
+// checks each change itself: every claim gets a new number, and the store accepts changes only with
+// the newest number.
 package lease
 
 import (
@@ -29,8 +30,8 @@ var errExpired = fmt.Errorf("%w: %w", ErrLost, context.DeadlineExceeded)
 // the last renewal.
 const freshFraction = 6
 
-// Hold renews a lease in the database for a duration. It returns false when a different process
-// holds the lease.
+// Hold renews a lease in the database for a duration. held is false when a different process holds
+// the lease.
 type Hold func(ctx context.Context, duration time.Duration) (held bool, err error)
 
 // Lease is a lease that this process holds. Its methods are safe for concurrent use.
@@ -38,10 +39,10 @@ type Lease struct {
 	duration time.Duration
 	hold     Hold
 
-	mu sync.Mutex
-	// end is the earliest time at which the lease can expire. Its duration is counted from a time
-	// before the request to the database, so that this process stops before the lease expires in
-	// the database.
+	mu sync.Mutex // guards the fields below
+	// end is the earliest time at which the lease can expire. It is counted from a time before the
+	// request to the database. This process therefore stops before the lease expires in the
+	// database.
 	end   time.Time
 	taken bool
 }
@@ -78,8 +79,8 @@ func (l *Lease) RenewIfStale(ctx context.Context) error {
 }
 
 // Guard renews the lease and runs write, with a deadline at the end of the lease. It does not run
-// write when the lease is lost. A process that was suspended after the renewal does not write when
-// it continues.
+// write when the lease is lost. The deadline also stops a process that was suspended after the
+// renewal.
 func (l *Lease) Guard(ctx context.Context, write func(context.Context) error) error {
 	if err := l.Renew(ctx); err != nil {
 		return err
@@ -93,8 +94,7 @@ func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) erro
 	end := l.expiry()
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	// A deadline is enforced by a timer. In a process that was suspended, that timer may not have
-	// fired yet.
+	// The context ends by a timer, which may not have fired yet after the process was suspended.
 	if !time.Now().Before(end) {
 		return errExpired
 	}
@@ -104,10 +104,10 @@ func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) erro
 	return call(ctx)
 }
 
-// Keep renews the lease in the background until stop is called. When the lease is lost, or could
-// not be renewed for two thirds of its duration, Keep cancels the returned context with ErrLost as
-// its cause, and calls lost with the last error. A panic of the renewal also loses the lease, and
-// continues in stop.
+// Keep renews the lease in the background until stop is called. Keep gives up when the lease is
+// lost, or when it could not be renewed for two thirds of its duration. It then cancels the
+// returned context with ErrLost as its cause, and calls lost with the last error. If the renewal
+// panics, Keep cancels the context, and stop panics.
 func (l *Lease) Keep(ctx context.Context, lost func(error)) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var renewal panics.Group

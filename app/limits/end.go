@@ -21,24 +21,26 @@ const (
 	// endLease is how long End pauses enforcement for the tenant. It exceeds the default of
 	// Service.Limit.
 	endLease = time.Minute
-	// passWait is the default of Service.PassWait, callWait that of Service.CallWait.
+	// passWait is the default of Service.PassWait.
 	passWait = 5 * time.Second
+	// callWait is the default of Service.CallWait.
 	callWait = 20 * time.Second
 )
 
-// Ended is a policy before its end, and the number of mailboxes that were unblocked.
+// Ended is a limit as it was before End, and the number of mailboxes that End unblocked.
 type Ended struct {
 	Limit
 
 	Unblocked int
 }
 
-// End ends a policy: it unblocks the mailboxes that only this policy blocks, and removes its rule at
-// the platform. A blocked mailbox that exceeds the tenant-wide limit moves to the tenant-wide rule.
+// End ends a policy: it unblocks the mailboxes that only this policy blocks, and removes its rule
+// at the platform. If a blocked mailbox also exceeds the tenant-wide limit, the tenant-wide rule
+// blocks it instead.
 //
-// The policy is deleted last, while enforcement is paused. If End stops before that, the next pass
-// restores the rule, and a repetition of End begins again. Mailboxes that now exceed a different
-// limit are blocked by the next pass, which is due at once.
+// The policy is deleted last, while enforcement is paused. If End stops before the deletion, the
+// next enforcement pass restores the rule, and the caller can repeat End. Some mailboxes may now
+// exceed a different limit. The next pass, which is due at once, blocks them.
 //
 // End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
 // and with the errors of the platform and the store.
@@ -56,10 +58,10 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
 	defer cancel()
-	run, held, err := reconcile.EnforcementPause{
+	run, paused, err := reconcile.EnforcementPause{
 		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: orDefault(s.PassWait, passWait), CallWait: orDefault(s.CallWait, callWait),
 	}.Take(ctx, owner, id, endLease)
-	if err == nil && !held {
+	if err == nil && !paused {
 		err = pauseLost()
 	}
 	if err != nil {
@@ -67,7 +69,7 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	}
 	e := &ending{Service: s, run: run, platform: s.Platform.For(id), ended: Ended{Limit: limit}, answer: answer}
 	err = e.end(ctx)
-	_ = reconcile.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
+	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
 		_, err := s.Runs.ReleaseTenant(ctx, run, s.Now())
 		return err
 	})
@@ -92,8 +94,8 @@ type ending struct {
 }
 
 func (e *ending) end(ctx context.Context) error {
-	if _, held, err := reconcile.Intents(ctx, e.Runs, e.run, e.Now, e.rules); err != nil || !held {
-		return orPauseLost(held, err)
+	if _, leaseHeld, err := reconcile.Intents(ctx, e.Runs, e.run, e.Now, e.rules); err != nil || !leaseHeld {
+		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
 	unblocked, moved, err := e.decide(ctx, now)
@@ -101,16 +103,16 @@ func (e *ending) end(ctx context.Context) error {
 		return err
 	}
 	if len(unblocked) > 0 {
-		if held, err := e.Runs.SaveIntents(ctx, e.run, unblocked); err != nil || !held {
-			return orPauseLost(held, err)
+		if leaseHeld, err := e.Runs.SaveIntents(ctx, e.run, unblocked); err != nil || !leaseHeld {
+			return orPauseLost(leaseHeld, err)
 		}
 	}
 	if err := e.setRules(ctx, moved); err != nil {
 		return err
 	}
 	if len(unblocked) > 0 {
-		if held, err := e.Runs.SaveChanges(ctx, e.run, ports.SendChanges{At: e.Now(), Done: unblocked}); err != nil || !held {
-			return orPauseLost(held, err)
+		if leaseHeld, err := e.Runs.SaveChanges(ctx, e.run, ports.SendChanges{At: e.Now(), Done: unblocked}); err != nil || !leaseHeld {
+			return orPauseLost(leaseHeld, err)
 		}
 	}
 	e.ended.Unblocked = len(unblocked)
@@ -118,16 +120,17 @@ func (e *ending) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held := false
+	leaseHeld := false
 	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		held, err = e.Removals.RemovePolicy(ctx, e.run, e.ended.Policy.ID, completion)
+		leaseHeld, err = e.Removals.RemovePolicy(ctx, e.run, e.ended.Policy.ID, completion)
 		return err
 	})
-	return orPauseLost(held, err)
+	return orPauseLost(leaseHeld, err)
 }
 
-func orPauseLost(held bool, err error) error {
-	if err == nil && !held {
+// orPauseLost returns err, or the error of pauseLost when the lease is not held.
+func orPauseLost(leaseHeld bool, err error) error {
+	if err == nil && !leaseHeld {
 		return pauseLost()
 	}
 	return err
@@ -141,9 +144,9 @@ func (e *ending) rules(ctx context.Context) (all []sendlimit.Rule, err error) {
 	return all, err
 }
 
-// decide returns the mailboxes in the policy's scope that are unblocked when only the other
-// policies remain. moved are the addresses that the tenant-wide rule must block, nil if no mailbox
-// moves to it.
+// decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
+// moves from this policy's rule to the tenant-wide rule, moved holds all addresses that the
+// tenant-wide rule must block. Otherwise moved is nil.
 func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, moved []string, err error) {
 	zone, err := sendlimit.TimeZone(e.run.TimeZone)
 	if err != nil {
@@ -166,27 +169,27 @@ func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlim
 		boxes = append(boxes, b.On(day))
 	}
 	decision := sendlimit.Decide(e.run.Tenant, remaining, boxes, day, now)
-	moves := false
+	anyMoves := false
 	for _, b := range boxes {
 		scope, covered := all.Covering(b.Domain)
-		ends := covered && scope == e.ended.Policy.Scope
-		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.Box == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && ends {
+		inScope := covered && scope == e.ended.Policy.Scope
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.Box == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
 			unblocked = append(unblocked, decision.Changes[i])
 		}
 		if !b.BlockedAt.IsZero() && slices.Contains(decision.Lists[sendlimit.TenantWide], b.Address) {
-			moved, moves = append(moved, b.Address), moves || ends
+			moved, anyMoves = append(moved, b.Address), anyMoves || inScope
 		}
 	}
 	slices.Sort(moved)
-	if !moves {
+	if !anyMoves {
 		moved = nil
 	}
 	return unblocked, moved, nil
 }
 
 // setRules makes the tenant-wide rule block the moved mailboxes, then removes the rule of the
-// policy. So a mailbox that moves is always blocked by one of the two rules. Both calls can be
-// repeated.
+// policy. A mailbox that moves is therefore always blocked by one of the two rules. Both calls can
+// be repeated.
 func (e *ending) setRules(ctx context.Context, moved []string) error {
 	if len(moved) > 0 {
 		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
@@ -202,7 +205,7 @@ func (e *ending) setRules(ctx context.Context, moved []string) error {
 	}, nil)
 }
 
-// endTries is how often a rule is set or removed while the outcome is unknown.
+// endTries is how often End tries to set or remove a rule while the outcome is unknown.
 const endTries = 3
 
 func checkReachable(t tenant.Tenant) error {
@@ -215,9 +218,9 @@ func checkReachable(t tenant.Tenant) error {
 	return nil
 }
 
-func orDefault(set, otherwise time.Duration) time.Duration {
-	if set > 0 {
-		return set
+func orDefault(value, defaultValue time.Duration) time.Duration {
+	if value > 0 {
+		return value
 	}
-	return otherwise
+	return defaultValue
 }

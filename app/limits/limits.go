@@ -4,8 +4,7 @@
 // enforcement counts messages and blocks mailboxes; this package only stores the limit and creates
 // its transport rule.
 //
-// Service holds the use cases. Limit is the result of Get, Wanted the input of Set, and Outcome the
-// result of Set.
+// Service holds the use cases. Get returns a Limit. Set takes a Wanted and returns an Outcome.
 //
 // Start reading at Service.Set.
 //
@@ -26,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workLimit is the default of Service.Limit.
+// workLimit is the default of Service.Limit, the longest time of one request.
 const workLimit = 50 * time.Second
 
 // Service holds the use cases of limits.
@@ -39,11 +38,12 @@ type Service struct {
 	Removals  ports.Removals
 	Platform  ports.MailPlatform
 	Now       func() time.Time
-	// Pause is the time between two tries of a platform call that did not finish. Limit bounds the
-	// work of one request and defaults to 50 s.
+	// Pause is the time between two tries of a platform call whose result is not ready. Limit
+	// bounds the time of one request and defaults to 50 s.
 	Pause, Limit time.Duration
-	// PassWait is how long End waits for an enforcement pass to finish. CallWait is how long it then
-	// waits for the last platform call of a pass whose lease was revoked. They default to 5 s and 20 s.
+	// PassWait is how long End waits for an enforcement pass to finish. After that, End revokes the
+	// lease of the pass. CallWait is how long End then waits for the last platform call of that
+	// pass. They default to 5 s and 20 s.
 	PassWait, CallWait time.Duration
 }
 

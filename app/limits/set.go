@@ -21,8 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Wanted is the limit that a caller asks for. PerDay is 0 when the request had a value of the wrong
-// type.
+// Wanted is the limit that a caller asks for. PerDay is 0 if the request's value was not a number.
 type Wanted struct {
 	DomainScope *string // as the caller wrote it; nil for the whole tenant
 	PerDay      int
@@ -39,8 +38,8 @@ type Outcome struct {
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
 // Set reserves the policy first, so that a deletion of the tenant knows that a rule may exist. The
-// policy is in force only once the mail platform has the rule. Otherwise the policy would claim
-// protection that does not exist. A failed Set can be repeated.
+// policy is in force only once the mail platform has the rule, so that it never promises a limit
+// that nothing enforces. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
@@ -64,11 +63,11 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return Outcome{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
 	}
-	var out Outcome
-	out.Mailboxes = len(addresses)
+	var result Outcome
+	result.Mailboxes = len(addresses)
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
-	out.Policy, out.Became = p.With(w.PerDay, rule, now)
-	return out, s.save(ctx, owner, out, answer)
+	result.Policy, result.Became = p.With(w.PerDay, rule, now)
+	return result, s.save(ctx, owner, result, answer)
 }
 
 // checkRequest makes the checks that need no platform call, and returns the scope.
@@ -91,27 +90,27 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	return scope, checkReachable(t)
 }
 
-// save stores the policy together with the answer. If the policy was deleted during Set, save
-// returns the error of deletedError.
-func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome, answer ports.Answer[Outcome]) error {
-	completion, err := answer.Completion(out)
+// save stores the policy together with the answer. If the policy was deleted during Set, save fails
+// with tenant_not_found or domain_not_found.
+func (s *Service) save(ctx context.Context, owner access.AccountID, result Outcome, answer ports.Answer[Outcome]) error {
+	completion, err := answer.Completion(result)
 	if err != nil {
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Policies.SavePolicy(ctx, owner, out.Policy, completion)
+		return s.Policies.SavePolicy(ctx, owner, result.Policy, completion)
 	})
 	switch {
 	case errors.Is(err, fault.PolicyNotFound):
-		return s.deletedError(ctx, owner, out.Policy)
+		return s.deletedError(ctx, owner, result.Policy)
 	case err != nil:
 		return fmt.Errorf("save policy: %w", err)
 	}
 	return nil
 }
 
-// deletedError returns the error for a policy that was deleted while it was set. Either the tenant
-// was deleted or the domain.
+// deletedError returns the error for a policy that was deleted during Set. Such a policy was
+// deleted with its tenant or with its domain.
 func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil || p.Scope == sendlimit.TenantWide {
 		return cmp.Or(err, fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant")))
@@ -119,9 +118,10 @@ func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p se
 	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
 }
 
-// ensureRule creates the transport rule of a policy, or finds it. The rule is switched off until
-// enforcement blocks a mailbox, so any single mailbox is enough to create it. If the platform knows
-// none of the addresses, no rule is created, and the first block creates it.
+// ensureRule creates the transport rule of a policy if it does not exist, and returns it. The
+// platform needs one mailbox to create a rule. Any mailbox will do, because the rule is switched
+// off until enforcement blocks a mailbox. If the platform knows none of the addresses, ensureRule
+// creates no rule, and the first block creates it.
 func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses []string) (sendlimit.Rule, error) {
 	platform := s.Platform.For(p.Tenant)
 	rule, err := s.ensureRuleWith(ctx, platform, p.Scope, addresses[:min(1, len(addresses))])
@@ -138,8 +138,8 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 	return rule, err
 }
 
-// ensureRuleWith creates or finds the rule of a scope. The platform finds a rule by its name, so a
-// call whose answer was lost can be repeated.
+// ensureRuleWith creates or finds the rule of a scope. The platform looks up the rule by its name,
+// so a call whose answer was lost can be repeated.
 func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant, scope string, senders []string) (rule sendlimit.Rule, err error) {
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
 		rule, err = platform.EnsureRule(ctx, scope, senders)
@@ -150,12 +150,12 @@ func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant,
 
 // knownAddresses returns the addresses for which the platform lists a mailbox.
 func (s *Service) knownAddresses(ctx context.Context, platform ports.MailTenant, addresses []string) ([]string, error) {
-	var held []mailbox.Platform
+	var listed []mailbox.Platform
 	err := reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
-		held, err = platform.Mailboxes(ctx)
+		listed, err = platform.Mailboxes(ctx)
 		return err
 	}, nil)
 	return slices.DeleteFunc(slices.Clone(addresses), func(address string) bool {
-		return !slices.ContainsFunc(held, func(m mailbox.Platform) bool { return strings.EqualFold(m.Address, address) })
+		return !slices.ContainsFunc(listed, func(m mailbox.Platform) bool { return strings.EqualFold(m.Address, address) })
 	}), err
 }

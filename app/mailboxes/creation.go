@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxHiddenLookups is how often creation is retried when the address is taken but no mailbox is
-// found. The address may belong to the mailbox itself, which the platform does not show yet.
+// maxHiddenLookups is how often creation looks up a mailbox whose address the platform reports as
+// taken. The address may be taken by the mailbox that an earlier call created, which the platform
+// does not show yet.
 const maxHiddenLookups = 5
 
 // creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so
@@ -30,17 +31,17 @@ type creation struct {
 	spec     mailbox.Spec
 	row      mailbox.Mailbox
 	password secret.Text
-	// submission is false where the platform no longer offers SMTP AUTH.
-	submission bool
+	// enableSubmission is false where the platform no longer offers SMTP AUTH.
+	enableSubmission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
-	// returning is true for a mailbox that was at the platform before discovery missed it, as long as
-	// no call of a new creation has an unknown outcome.
+	// returning is true for a row whose mailbox existed at the platform earlier and was then missed
+	// by a sync. It becomes false when a call of this creation has an unknown outcome.
 	returning bool
 }
 
-// run returns a result when the mailbox exists or was definitely refused. It returns an error when
-// the same request can continue later.
+// run returns a result when the mailbox exists or when the platform refused it. It returns an error
+// when a repetition of the request can continue the creation.
 func (c *creation) run(ctx context.Context) (Result, error) {
 	if c.row.Stage == mailbox.Ready {
 		return c.result(mailbox.ResultExists), nil
@@ -91,26 +92,26 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
 // with this address counts as created by tenantry.
 //
-// A refusal because the address is taken counts as an unknown outcome: the address may belong to
-// the mailbox itself. A read of the mailbox decides. If the read finds no mailbox and no earlier
-// outcome is unknown, the address belongs to a different object. existed reports whether the last answer
-// was such a refusal, or the mailbox is the object that the row had before.
+// If the platform refuses because the address is taken, the outcome is unknown: an earlier call may
+// have created the mailbox. createAtPlatform then reads the mailbox. If it finds no mailbox and no
+// earlier call has an unknown outcome, the address belongs to a different object. existed is true
+// if the last call was refused as taken, or if the mailbox is the object that the row had before.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return nil, at, false, err
 	}
-	var taken error // the platform's refusal of the address
+	var takenErr error // the platform's refusal of an address that is taken
 	hiddenLookups := 0
 	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
-		taken = nil
+		takenErr = nil
 		switch {
 		case err == nil:
 			found, at = &created, c.Now()
 		case errors.Is(err, fault.InvalidMailboxEmail):
-			taken = err
-			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by the mailbox itself"}
+			takenErr = err
+			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by a mailbox that an earlier call created"}
 		case !outcome.ChangedNothing(err):
 			c.mayExist, c.returning = true, false
 		}
@@ -122,36 +123,36 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		switch {
 		case err != nil:
 			c.mayExist = true
-		case found == nil && taken != nil:
+		case found == nil && takenErr != nil:
 			if !c.mayExist || c.returning || hiddenLookups == maxHiddenLookups {
-				return false, taken
+				return false, takenErr
 			}
 			hiddenLookups++
 		}
 		return found != nil, err
 	})
-	existed = taken != nil || found != nil && found.ObjectID != "" && found.ObjectID == c.row.ObjectID
+	existed = takenErr != nil || found != nil && found.ObjectID != "" && found.ObjectID == c.row.ObjectID
 	return found, at, existed, err
 }
 
-// keepReturning ends the request for a mailbox that the platform still has: it refused to create
-// another one. found is the mailbox as it was at the time at, nil if the platform does not show it yet.
-// The row keeps its id and its limit. It is a reservation again, so that the next read stores the
-// mailbox as it is, without a second password.
+// keepReturning ends the creation of a mailbox that still exists at the platform. The platform
+// refused to create a second one with its address. found is the mailbox as it was at the time at,
+// nil if the platform does not show it yet. The row keeps its id and its limit. Its stage is
+// Reserved again. The next request then stores the mailbox as found, and sets no new password.
 func (c *creation) keepReturning(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err
 	}
 	if found == nil {
-		return Result{}, &outcome.Error{Kind: outcome.NotReady, Cause: "address_taken", Detail: "the mailbox exists and does not show yet"}
+		return Result{}, &outcome.Error{Kind: outcome.NotReady, Cause: "address_taken", Detail: "the mailbox exists, but the platform does not show it yet"}
 	}
 	return c.recordExisting(ctx, *found, at)
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
-// This is certain when no call has an unknown outcome, or when the address belongs to a different
-// object.
+// No mailbox can be left when no call has an unknown outcome, or when the address belongs to a
+// different object.
 func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)
@@ -167,8 +168,8 @@ func isRefusal(err error) bool {
 	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
-// finishSetup sets the password and enables sign-in and SMTP submission. found is the mailbox as the
-// platform had it at the time at.
+// finishSetup sets the password and enables sign-in and SMTP submission. found is the mailbox as
+// the platform showed it at the time at.
 func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
 	c.copyPlatform(found, at)
 	c.row.Stage, c.row.Provisioned, c.row.Observed.Stage = mailbox.Created, true, c.Now()
@@ -178,7 +179,7 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at t
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		return c.platform.OpenSignIn(ctx, c.row.ObjectID, c.row.Address, c.password)
 	}, nil)
-	if err == nil && c.submission {
+	if err == nil && c.enableSubmission {
 		err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 			return c.platform.OpenSubmission(ctx, c.row.Address)
 		}, nil)
@@ -193,8 +194,8 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at t
 	return c.result(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
 }
 
-// saveCreated stores the created mailbox. If the platform refused a later request for the same
-// address, that request may have released the row. saveCreated then reserves the address again.
+// saveCreated stores the created mailbox. A second request for the same address may have been
+// refused and may have deleted the row. saveCreated then reserves the address again.
 func (c *creation) saveCreated(ctx context.Context) error {
 	err := c.save(ctx, c.owner, c.row)
 	if !errors.Is(err, fault.MailboxNotFound) {
@@ -223,7 +224,8 @@ func (c *creation) failed(cause error) Result {
 	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(cause)}
 }
 
-// fetchMailbox reads a mailbox with the timeout of one call. It returns nil if there is none.
+// fetchMailbox reads a mailbox with the timeout of one call. It returns nil if the mailbox does not
+// exist.
 func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		m, err := platform.Mailbox(ctx, address)

@@ -2,10 +2,10 @@
 
 // Package mailboxes lists, provisions, changes and removes shared mailboxes.
 //
-// The main type is Service. Start reading at Service.Provision in provision.go: it checks a
-// request, reserves a row for each mailbox, and creates all mailboxes concurrently. The creation of
-// one mailbox is in creation.go. The results of a request, their combined error and the release of
-// rows are in results.go. Update is in update.go, Remove in remove.go.
+// Start reading at Service.Provision in provision.go. It checks a request, reserves a row for each
+// mailbox, and creates all mailboxes concurrently. The creation of one mailbox is in creation.go.
+// The results of a request, their combined error and the release of rows are in results.go. Update
+// is in update.go, Remove in remove.go.
 package mailboxes
 
 import (

@@ -34,15 +34,17 @@ type Result struct {
 }
 
 // Provision creates mailboxes and returns one result for each. If a mailbox is unfinished when the
-// time limit ends, the whole request fails with provider_timeout. A retry continues the work.
+// time limit ends, the whole request fails with provider_timeout. A repetition of the request
+// continues the work.
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
 // mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.Reachable. It also fails
 // with domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_not_ready and
 // smtp_auth_not_enabled.
 //
-// Rows are reserved before the platform is called. A crash therefore leaves rows to continue from,
-// and every mailbox counts towards the domain's limit.
+// Provision reserves a row for each mailbox before it calls the platform. After a crash, a
+// repetition of the request continues from these rows. A reserved row counts towards the domain's
+// limit.
 func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request, answer ports.Answer[[]Result]) ([]Result, error) {
 	specs, err := checkBody(r)
 	if err != nil {
@@ -78,7 +80,8 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	return s.combineResults(ctx, acc.ID, t.GUID, results, errs)
 }
 
-// checkBody refuses malformed bodies. This check comes before the check of ownership.
+// checkBody refuses malformed bodies. Provision calls it before it checks that the account holds
+// the tenant.
 func checkBody(r Request) ([]mailbox.Spec, error) {
 	if len(r.Mailboxes) == 0 {
 		return nil, fault.InvalidRequest.At("the request names no mailbox",
@@ -118,8 +121,8 @@ func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.T
 	return nil
 }
 
-// checkCapacity checks that the domain is verified and has room for the mailboxes. The check of the
-// room only fixes the order of errors. The reservation enforces the limit.
+// checkCapacity checks that the domain is verified and has room for the mailboxes. The reservation
+// enforces the limit. checkCapacity checks it earlier only to return this error before others.
 func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec) error {
 	if !d.Verified {
 		return fault.DomainNotVerified.With("the domain is not verified yet")
@@ -128,13 +131,13 @@ func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d d
 	if err != nil {
 		return err
 	}
-	var held []string
+	var addresses []string
 	for _, m := range stored {
 		if m.DomainID == d.ID {
-			held = append(held, m.Address)
+			addresses = append(addresses, m.Address)
 		}
 	}
-	_, err = mailbox.Admit(held, specs, mailbox.MaxPerDomain)
+	_, err = mailbox.Admit(addresses, specs, mailbox.MaxPerDomain)
 	return err
 }
 
@@ -153,7 +156,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 		c := &creation{
 			Service: s, owner: owner, platform: s.Platform.For(t.GUID), retry: reconcile.RetryPolicy{Pause: s.Pause},
 			spec: specs[i], row: row, password: password,
-			submission: s.RequireSMTPAuth || t.SMTPAuth == tenant.SMTPAuthEnabled,
+			enableSubmission: s.RequireSMTPAuth || t.SMTPAuth == tenant.SMTPAuthEnabled,
 		}
 		workers.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
@@ -161,8 +164,8 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 	return results, errs
 }
 
-// prepareDomain makes the mail server accept the domain. It does nothing when all mailboxes are
-// ready. A failure of DKIM, which is set up after the acceptance, does not prevent provisioning.
+// prepareDomain makes the mail server accept mail for the domain. It does nothing when all
+// mailboxes are ready. DKIM is set up after that. If only DKIM fails, prepareDomain does not fail.
 func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil

@@ -31,8 +31,8 @@ type Removed struct {
 }
 
 // Remove ends the mailbox's connections, removes the mailbox at the platform, and deletes it from
-// the service. confirm must be the address of the mailbox. The mailbox is removed by its object id,
-// so a new mailbox with the same address stays.
+// the service. confirm must be the address of the mailbox. The platform removes the mailbox by its
+// object id, so a newer mailbox with the same address stays.
 //
 // It fails with tenant_not_found, mailbox_not_found, confirmation_required, exchange_not_ready, a
 // code of Tenant.Reachable, or an error of a platform. A failed removal can be repeated.
@@ -77,9 +77,9 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	return removed, nil
 }
 
-// removeAtPlatform removes the mailbox by its object id. A repeated removal of an id does nothing,
-// so an unknown outcome is resolved by a repetition. If the stored mailbox has no object id, the id
-// is first read at the platform and stored.
+// removeAtPlatform removes the mailbox by its object id. To remove the same id twice has no effect,
+// so removeAtPlatform repeats a call whose outcome is unknown. If the stored mailbox has no object
+// id, the id is first read at the platform and stored.
 func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, m *mailbox.Mailbox) error {
 	platform := s.Platform.For(m.TenantGUID)
 	if m.ObjectID == "" {

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// storeResults stores the created mailboxes and the answer in one transaction. If another mailbox
-// of the request has an error, the caller gets no results. The created mailboxes then stay
-// unfinished, so that a retry reports them as created.
+// storeResults stores the created mailboxes and the answer in one transaction. If any mailbox of
+// the request has an error, the caller gets no results. storeResults then stores the created
+// mailboxes as unfinished, so that a repetition of the request reports them as created.
 func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error, answer ports.Answer[[]Result]) error {
 	stage := mailbox.Ready
 	if errors.Join(errs...) != nil {
@@ -51,7 +51,7 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 }
 
 // combineResults returns the results, or one error for the whole request if any mailbox has an
-// error. A retry of the request reports all mailboxes.
+// error. A repetition of the request returns a result for every mailbox.
 func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id tenant.GUID, results []Result, errs []error) ([]Result, error) {
 	worst := error(nil)
 	for _, err := range errs {
@@ -69,8 +69,8 @@ func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id
 	}
 }
 
-// The severities of errors, in ascending order. The highest severity of a request is reported. An
-// unfinished mailbox outranks a platform that is throttled or down.
+// The severities of errors, in ascending order. A request fails with its error of the highest
+// severity.
 const (
 	severityUnavailable = iota + 1
 	severityBroken
@@ -101,9 +101,9 @@ func severity(err error) int {
 	}
 }
 
-// releaseIfFresh deletes a row that this request reserved, when nothing can exist at the platform.
-// If a later request has reserved the row too, the row stays. releaseIfFresh returns cause, or the
-// error of the store.
+// releaseIfFresh deletes a row that this request reserved and whose mailbox cannot exist at the
+// platform. If a later request has reserved the row too, the store keeps the row. releaseIfFresh
+// returns cause, or the error of the store.
 func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
 	if !row.JustReserved {
 		return cause

@@ -63,8 +63,8 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	return m, nil
 }
 
-// normalize checks the display name and brings it into its canonical form. This check comes before
-// the check of ownership.
+// normalize checks the display name and returns it in its canonical form. Update calls it before it
+// checks that the account holds the mailbox.
 func normalize(c Change) (Change, error) {
 	if c.DisplayName == nil {
 		return c, nil
@@ -105,8 +105,8 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAtPlatform changes the name and returns the time at which the platform had it. It resolves
-// an unknown outcome by reading the mailbox.
+// renameAtPlatform changes the name. It returns a time at which the platform had the new name. It
+// resolves an unknown outcome by reading the mailbox.
 func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (at time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := platform.Rename(ctx, address, name)

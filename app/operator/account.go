@@ -89,11 +89,11 @@ func showAccountCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		set, err := store.Settings(ctx, acc.ID)
+		accountSettings, err := store.Settings(ctx, acc.ID)
 		if err != nil {
 			return err
 		}
-		detail := accountDetailRow{accountStatusRow: newAccountStatusRow(acc), accountSettings: newAccountSettings(set)}
+		detail := accountDetailRow{accountStatusRow: newAccountStatusRow(acc), accountSettings: newAccountSettings(accountSettings)}
 		for _, k := range keys {
 			if k.Status() == access.StatusActive {
 				detail.ActiveKeys++
@@ -134,8 +134,7 @@ func planNames() string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// maxTenantSlots is far above the size of a real account and fits the integer column of each
-// database.
+// maxTenantSlots is far more than any account needs, and fits the integer column of both databases.
 const maxTenantSlots = 1_000_000
 
 // checkTenantSlots returns a usage error when --tenant-slots is out of range.

@@ -34,9 +34,9 @@ func closeCommand() *cobra.Command {
 		Long: "Closes an account. This cannot be undone. The API keys of the account are revoked. The stored data of its\n" +
 			"tenants, domains, mailboxes, DNS connections and integrations is removed, with their credentials and the\n" +
 			"enforcement events. Other accounts can then connect these tenants.\n\n" +
-			"First, our mail flow rules, which block mailboxes, are removed from the tenants. If the mail platform does\n" +
-			"not allow that, a warning names the rules that remain. Nothing else is changed at the mail platform, at DNS\n" +
-			"providers and at sending platforms.\n\n" +
+			"First, tenantry's mail flow rules, which block mailboxes, are removed from the tenants. If the mail platform\n" +
+			"does not allow that, a warning names the rules that remain. Nothing else is changed at the mail platform, at\n" +
+			"DNS providers and at sending platforms.\n\n" +
 			"`account list` still shows the account, and `audit list` shows what was revoked and released. The e-mail\n" +
 			"address can be used for a new account. To refuse requests only for a while, use `account suspend`.\n\n" +
 			"On a terminal the command asks for confirmation. Otherwise it requires --yes.",
@@ -143,9 +143,10 @@ type closedAccountRow struct {
 	TenantsReleased int    `json:"tenants_released"`
 	DNSConnections  int    `json:"dns_connections_removed"`
 	Integrations    int    `json:"integrations_removed"`
-	// RulesRemoved is the number of tenants from which all managed transport rules were removed.
-	RulesRemoved int                 `json:"tenants_unruled"`
-	RulesLeft    []remainingRulesRow `json:"rules_left"`
+	// TenantsWithoutRules is the number of tenants from which all managed transport rules were
+	// removed.
+	TenantsWithoutRules int                 `json:"tenants_unruled"`
+	RulesLeft           []remainingRulesRow `json:"rules_left"`
 }
 
 func newClosedAccountRow(a access.Account, closing ports.Closing, removals []tenants.TenantRuleRemoval) closedAccountRow {

@@ -30,17 +30,17 @@ func setAccountCommand() *cobra.Command {
 		if !flags.Changed("display-name") && !flags.Changed("support-url") && !flags.Changed("return-hosts") {
 			return cli.Usage(errors.New("set --display-name, --support-url or --return-hosts"))
 		}
-		changed, err := store.ChangeSettings(ctx, acc.ID, func(set access.Settings) (access.Settings, error) {
+		changed, err := store.ChangeSettings(ctx, acc.ID, func(stored access.Settings) (access.Settings, error) {
 			if flags.Changed("display-name") {
-				set.DisplayName = displayName
+				stored.DisplayName = displayName
 			}
 			if flags.Changed("support-url") {
-				set.SupportURL = supportURL
+				stored.SupportURL = supportURL
 			}
 			if flags.Changed("return-hosts") {
-				set.ReturnHosts = returnHosts
+				stored.ReturnHosts = returnHosts
 			}
-			return set.Normalized()
+			return stored.Normalized()
 		})
 		if err != nil {
 			return err

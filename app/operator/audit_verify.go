@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// proofRow shows what `tenantry audit verify` proved.
+// proofRow shows the result of `tenantry audit verify` for an unbroken chain.
 type proofRow struct {
 	Entries       int    `json:"entries"`
 	FirstSequence int64  `json:"first_sequence"`
@@ -41,10 +41,10 @@ func auditVerifyCommand() *cobra.Command {
 		Long: "Checks an export of GET /v1/audit/export offline: the hash of each entry, the order, and that no entry is missing\n" +
 			"between the first and the last. The command needs no database and no settings.\n\n" +
 			"The command exits with 0 if the file is one unbroken chain, with 1 if it is not, and with 4 if it cannot be read. It\n" +
-			"names the first line that does not fit. A chain that does not begin with entry 1 is unbroken only if a later entry\n" +
-			"says that the entries before were dropped. ANCHOR is the hash before the first entry.\n\n" +
-			"A file cannot prove that no entry follows its last one. Compare LAST HASH with the newest entry of GET /v1/audit, or\n" +
-			"pass that hash as --last-hash.",
+			"names the first line that does not continue the chain. A chain that does not begin with entry 1 is unbroken only if a\n" +
+			"later entry records that the entries before it were deleted. ANCHOR is the hash of the entry before the first one.\n\n" +
+			"The file alone cannot show whether entries are missing at its end. Compare LAST HASH with the newest entry of\n" +
+			"GET /v1/audit, or pass that hash as --last-hash.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			proof, err := verifyFile(args[0])
@@ -62,7 +62,7 @@ func auditVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// verifyFile proves the export in a file.
+// verifyFile checks that the export in a file is an unbroken chain.
 func verifyFile(name string) (audit.Proof, error) {
 	file, err := os.Open(name)
 	if err != nil {

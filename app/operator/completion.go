@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// completePlugins returns a completion that offers the plugins of one kind in the plugin catalog, so
-// also those that the operator added.
+// completePlugins returns a completion that offers the plugins of one kind in the plugin catalog,
+// including those that the operator added.
 func completePlugins(kind wire.Kind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := settings.Load(cmd.Flags(), nil)

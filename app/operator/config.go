@@ -136,9 +136,9 @@ func isSecretName(name string) bool {
 }
 
 // providerRows returns the settings of the providers: first those that a plugin describes, then
-// those that are set but that no plugin describes. The value of a described setting is never secret:
-// for a secret, the setting has the path of a file. An undescribed one can be a secret that was
-// misplaced.
+// those that are set but that no plugin describes. The value of a described setting is never a
+// secret, because a setting for a secret holds the path of a file. The value of an undescribed
+// setting can be a misplaced secret.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow
 	add := func(provider, name, value string) {
@@ -166,7 +166,8 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	return rows
 }
 
-// describePlugins returns the descriptions of all plugins of the catalog, by name. It omits plugins that do not run; `tenantry doctor` reports them.
+// describePlugins returns the descriptions of all plugins of the catalog, by name. It omits plugins
+// that do not start, which `tenantry doctor` reports.
 func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {

@@ -84,7 +84,7 @@ func removeDNSConnectionCommand() *cobra.Command {
 		Use:   "remove --connection CONNECTION",
 		Short: "Remove a DNS connection and its credential permanently",
 		Long: "Removes a connection with its credential from the database. Records that were written with it stay in their\n" +
-			"zones, and the provider is not called: revoke the credential there too.",
+			"zones. The provider is not called, so revoke the credential at the provider too.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := (&dnsconnections.Service{Connections: store}).Remove(ctx, id)
 			if err != nil {
@@ -118,9 +118,9 @@ func withDNSDependencies(run func(context.Context, *cobra.Command, dnsDependenci
 		if err != nil {
 			return cli.Usage(err)
 		}
-		// The keyset is created only for an embedded database. With a database server the service
-		// may run on another host with its own keyset. It could not decrypt what a new keyset
-		// encrypted.
+		// The command creates a missing keyset only for an embedded database. With a database
+		// server, the service may run on another host with its own keyset. That service could not
+		// decrypt a secret that a new keyset encrypted.
 		embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 		sealer, err := wiring.OpenKeyset(ctx, c, store, embedded)
 		if err != nil {

@@ -35,8 +35,8 @@ func addDNSConnectionCommand() *cobra.Command {
 			"stored encrypted and never shown again. An account may have several connections to one provider; for each\n" +
 			"zone, the connection whose credential has access to it is used.\n\n" +
 			"The file holds the secret as the provider issued it. For a provider with several secrets it holds a JSON object of\n" +
-			"them. Pass each other field that the provider needs with --set. Without the fields the command prints\n" +
-			"which fields there are. For example:\n\n" +
+			"them. Pass each other field that the provider needs with --set. If a field is missing, the command lists all\n" +
+			"fields. For example:\n\n" +
 			"  tenantry dns-connection add --account ann@example.com --provider cloudflare --credential-file token\n" +
 			"  tenantry dns-connection add --account ann@example.com --provider powerdns --credential-file key \\\n" +
 			"    --set api_url=https://dns.example.com:8081\n" +

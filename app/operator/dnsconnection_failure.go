@@ -18,9 +18,9 @@ const (
 	fixCredential  = "use a credential that the provider accepts and that has the necessary permissions"
 	fixSettings    = "correct the field: a secret in the file of --credential-file, any other field with --set"
 	fixPlugin      = "`tenantry doctor` reports the problem of the plugin"
-	fixTooLarge    = "a retry would fail again: use a credential with access to fewer or smaller zones"
+	fixTooLarge    = "use a credential with access to fewer or smaller zones; a retry would fail again"
 	fixUnreachable = "check that this machine can reach the provider, and run the command again in some minutes"
-	// fixReplaceStored follows another fix: a stored credential cannot be changed.
+	// fixReplaceStored is added to another fix, because a stored credential cannot be changed.
 	fixReplaceStored = "; to change it, add a new connection and remove this one"
 )
 

@@ -49,7 +49,8 @@ func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	return b, err
 }
 
-// boundsRow shows the bounds of a key. A list is null, and a column "-", if it sets no bound.
+// boundsRow shows the bounds of a key. Where the key has no bound, the list is null in JSON and "-"
+// in the table.
 type boundsRow struct {
 	Scopes       []string `json:"scopes"`
 	TenantIDs    []string `json:"tenant_ids"`
@@ -59,14 +60,14 @@ type boundsRow struct {
 }
 
 func newBoundsRow(k access.Key) boundsRow {
-	r := boundsRow{Scopes: access.Words(k.Bounds.Scopes), TenantIDs: access.Words(k.Bounds.Tenants), ExpiresAt: optionalStamp(k.Bounds.ExpiresAt)}
+	row := boundsRow{Scopes: access.Words(k.Bounds.Scopes), TenantIDs: access.Words(k.Bounds.Tenants), ExpiresAt: optionalStamp(k.Bounds.ExpiresAt)}
 	for _, n := range k.Bounds.Networks {
-		r.AllowedCIDRs = append(r.AllowedCIDRs, n.String())
+		row.AllowedCIDRs = append(row.AllowedCIDRs, n.String())
 	}
 	if k.CreatedBy != "" {
-		r.CreatedBy = &k.CreatedBy
+		row.CreatedBy = &k.CreatedBy
 	}
-	return r
+	return row
 }
 
 func (r boundsRow) columns() [][2]string {

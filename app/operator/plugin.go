@@ -49,8 +49,8 @@ type addedPluginRow struct {
 	PreviousVersion *string         `json:"previous_version"`
 	Title           string          `json:"title"`
 	Capabilities    []string        `json:"capabilities"`
-	Settings        []pluginSetting `json:"settings"`         // of the operator
-	AccountSettings []pluginSetting `json:"account_settings"` // of each account's connection
+	Settings        []pluginSetting `json:"settings"`         // which the operator sets
+	AccountSettings []pluginSetting `json:"account_settings"` // which each account sets with its connection
 	Reaches         []string        `json:"reaches"`
 }
 
@@ -233,7 +233,8 @@ func newPluginRow(inspection pluginhost.Inspection) pluginRow {
 	return row
 }
 
-// newPluginSettings returns the settings of an account, or those of the operator.
+// newPluginSettings returns the rows of these fields. A field that the operator sets has the name
+// of its setting.
 func newPluginSettings(fields []wire.Field) []pluginSetting {
 	settings := []pluginSetting{}
 	for _, f := range fields {

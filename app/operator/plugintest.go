@@ -113,8 +113,8 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	}
 }
 
-// defaultPluginLimits returns the limits of a service that does not set them. The author of a plugin
-// may have no service whose settings could be read.
+// defaultPluginLimits returns the default limits of a plugin process. `plugin test` does not read
+// settings, because the author of a plugin may have no service.
 func defaultPluginLimits() wire.Limits {
 	defaults := settings.Defaults()
 	value := func(name string) int {
@@ -172,7 +172,8 @@ func readTexts(flag, name string) (texts map[string]string, err error) {
 	return texts, nil
 }
 
-// confirm says what a run against the real provider will do, and asks unless --yes is set.
+// confirm prints which checks will call the real provider, and asks for confirmation unless --yes
+// is set.
 func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) error {
 	out := cmd.ErrOrStderr()
 	_, _ = fmt.Fprintf(out, "%s will be called with the credential of %s. The checks only read:\n", o.Path, f.credentialFile)
@@ -194,7 +195,7 @@ func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) erro
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
-	return cli.WithFix(errors.New("nothing was called"), "answer y, or set --yes")
+	return cli.WithFix(errors.New("not confirmed: the provider was not called"), "answer y, or set --yes")
 }
 
 // printReport prints the last line, or the whole report as JSON.

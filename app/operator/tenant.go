@@ -38,9 +38,9 @@ func listTenantsCommand() *cobra.Command {
 		Short: "List the stored tenants of accounts",
 		Long: "Lists the stored tenants of one account, or of all. The mail platform is not called.\n\n" +
 			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
-			"server cannot be prepared) or revoked (the tenant's administrator revoked the consent). The days of\n" +
-			"send limits begin at midnight in the time zone. Counted is the time at which the messages of the mailboxes\n" +
-			"were last counted. Blocked is the number of mailboxes that are blocked because they exceeded their limit.",
+			"server cannot be prepared) or revoked (the tenant's administrator revoked the consent). TIME ZONE is the time\n" +
+			"zone at whose midnight a day of the send limits begins. COUNTED is when the messages of the mailboxes were last\n" +
+			"counted. BLOCKED is the number of mailboxes that are blocked because they exceeded their limit.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {

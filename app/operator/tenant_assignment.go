@@ -51,14 +51,14 @@ func assignCommand() *cobra.Command {
 	return cmd
 }
 
-// withdrawCommand returns the command that ends the assignment of a managed tenant. Transport rules
-// that cannot be removed do not stop it; the command warns about them.
+// withdrawCommand returns the command that ends the assignment of a managed tenant. If transport
+// rules cannot be removed, the command warns and continues.
 func withdrawCommand() *cobra.Command {
 	var tenantID string
 	cmd := &cobra.Command{
 		Use:   "withdraw --tenant GUID",
 		Short: "End the assignment of a managed tenant",
-		Long: "Removes a managed tenant from its account, with the stored data of its domains and mailboxes. First, our\n" +
+		Long: "Removes a managed tenant from its account, with the stored data of its domains and mailboxes. First, tenantry's\n" +
 			"mail flow rules, which block mailboxes, are removed from the tenant. Nothing else in the tenant is changed.\n" +
 			"If the mail platform does not allow the removal, the tenant is withdrawn anyway, and a warning names the\n" +
 			"rules that the tenant's administrator must remove.",
@@ -130,9 +130,10 @@ func (r withdrawnTenantRow) Columns() [][2]string {
 }
 
 // withdrawalService returns the service that removes managed transport rules from the tenants ids
-// and withdraws them. The caller calls the returned function to close the service. The service
-// connects to the mail platform only when one of the tenants can have managed rules; otherwise it
-// needs only the database. If the connection fails, the command warns and continues without it.
+// and withdraws them. The caller calls the returned function to close the service. The service can
+// call the mail platform only when one of the tenants may have managed rules. Otherwise it needs
+// only the database. If the mail platform cannot be set up, withdrawalService warns and returns a
+// service without it.
 func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID, ids ...tenant.GUID) (*tenants.Service, func(), error) {
 	for _, id := range ids {
 		scopes, err := store.RuledScopes(ctx, owner, id)

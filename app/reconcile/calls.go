@@ -21,7 +21,7 @@ const (
 	callLimit  = 20 * time.Second
 	readLimit  = 10 * time.Second
 	storeLimit = 10 * time.Second
-	// maxBrokenTries is how often a step is tried while the provider answers with internal errors.
+	// maxBrokenTries is how often a call is tried while the provider answers with internal errors.
 	maxBrokenTries = 3
 	// defaultPause is the time between two tries unless the caller sets one.
 	defaultPause = time.Second
@@ -39,33 +39,34 @@ func Call(ctx context.Context, step func(context.Context) error) error {
 	return err
 }
 
-// RetryPolicy says how often Run tries a step. The zero value repeats it until the context ends.
+// RetryPolicy says how often Run tries a call. The zero value repeats the call until the context
+// ends.
 type RetryPolicy struct {
 	// Tries is the maximum number of tries, 0 for no maximum.
 	Tries int
 	// Pause is the time between two tries. It defaults to one second.
 	Pause time.Duration
-	// ThrottleReserve, if positive, makes Run wait while the provider throttles. The wait must leave
-	// this much time before the deadline. A throttled call does not count as a try.
+	// ThrottleReserve, if positive, makes Run wait while the provider throttles. Run waits only if
+	// this much time remains afterwards before the deadline. A throttled call does not count as a
+	// try.
 	ThrottleReserve time.Duration
 }
 
-// Once is the policy of a step that is tried once.
+// Once is the policy of a call that is tried once.
 var Once = RetryPolicy{Tries: 1}
 
-// EffectCheck reads whether a call with an unknown outcome had its effect. It limits the time of
-// its own calls. It fails if the read has no answer, or if the answer proves that a repetition does
-// not help.
+// EffectCheck reads whether a call with an unknown outcome had its effect. It sets the timeout of
+// its own calls. It fails if the read gets no answer, or if the answer proves that to repeat the
+// call does not help.
 type EffectCheck func(ctx context.Context) (done bool, err error)
 
-// Run makes a provider call and decides by its outcome whether to repeat it. A use case only
-// classifies the outcome of a call. The outcomes lead to:
+// Run makes a provider call and decides by its outcome whether to repeat it:
 //
-//   - done, Refused, Down and errors of tenantry itself: Run returns.
+//   - success, Refused, Down, or an error of tenantry itself: Run returns.
 //   - Throttled: Run returns, or waits if the policy has a ThrottleReserve.
 //   - NotReady: Run pauses and calls again, until the context ends.
-//   - Unknown: Run calls check first. It repeats the call only if check found no effect. A check that
-//     has no answer is repeated like a call. A call without a check must be idempotent.
+//   - Unknown: Run calls check first. It repeats the call only if check found no effect. It repeats
+//     a check that got no answer. A call without a check must be idempotent.
 //   - Broken: as Unknown, at most maxBrokenTries times.
 //
 // Run returns the last error. If the tries or the time are used up before check has an answer, Run
@@ -109,12 +110,12 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 }
 
 // waitOut waits for as long as a throttling provider demands. It returns false if the policy does
-// not allow the wait, if its length is unknown, or if too little time is left.
+// not allow a wait, if the provider names no time, or if too little time is left.
 func (p RetryPolicy) waitOut(ctx context.Context, err error) bool {
-	end, bounded := ctx.Deadline()
+	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
 	if p.ThrottleReserve <= 0 || outcome.Of(err) != outcome.Throttled || pause <= 0 ||
-		!bounded || time.Until(end) < pause+p.ThrottleReserve {
+		!hasDeadline || time.Until(deadline) < pause+p.ThrottleReserve {
 		return false
 	}
 	return Wait(ctx, pause)
@@ -136,15 +137,15 @@ func Wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Detach returns a context for work that has begun to change the platform. The context survives the
-// caller's cancellation, so that the work is finished and stored. It ends at the limit, or at the
+// Detach returns a context for work that has begun to change the platform. The context ignores the
+// caller's cancellation, so that the work is finished and stored. It ends after limit, or at the
 // caller's deadline if that is earlier.
 func Detach(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	until := time.Now().Add(limit)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		until = deadline
+	end := time.Now().Add(limit)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
 	}
-	return context.WithDeadline(context.WithoutCancel(ctx), until)
+	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
 // Store calls save with its own timeout, even when ctx has ended, and returns its error.
@@ -163,22 +164,22 @@ type Consent struct {
 
 // Notice returns err unchanged, joined with the store's error if storing fails. For access_denied
 // it reads the tenant's profile at the platform. If the platform also refuses the read, the consent
-// was revoked, and Notice stores this for readiness to show. Otherwise a grant of the mail server
-// is missing, which the next sync restores.
+// was revoked. Notice stores that, and the tenant's readiness shows it. Otherwise only a grant of
+// the mail server is missing, which the next sync restores.
 func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
 	began := c.Now()
-	denied := Call(ctx, func(ctx context.Context) error {
+	profileErr := Call(ctx, func(ctx context.Context) error {
 		_, err := c.Platform.For(id).Profile(ctx)
 		return err
 	})
-	if !errors.Is(denied, fault.AccessDenied) {
+	if !errors.Is(profileErr, fault.AccessDenied) {
 		return err
 	}
-	saved := Store(ctx, func(ctx context.Context) error {
+	saveErr := Store(ctx, func(ctx context.Context) error {
 		t, err := c.Tenants.Tenant(ctx, owner, id)
 		if err != nil || t.Consent == tenant.ConsentRevoked {
 			return err
@@ -186,8 +187,8 @@ func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.G
 		t.Consent, t.Observed.Consent = tenant.ConsentRevoked, began
 		return c.Tenants.SaveTenant(ctx, owner, t)
 	})
-	if saved != nil && !errors.Is(saved, fault.TenantNotFound) {
-		return errors.Join(err, saved)
+	if saveErr != nil && !errors.Is(saveErr, fault.TenantNotFound) {
+		return errors.Join(err, saveErr)
 	}
 	return err
 }

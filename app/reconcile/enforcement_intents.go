@@ -11,12 +11,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Intents resolves the intents of an interrupted enforcement run by reading the rules at the
-// platform. It stores the changes that happened, with their events, and returns them. Intents that
-// are not visible in the rules never took effect.
+// Intents finds out which intents of an interrupted enforcement pass took effect. An intent is a
+// stored block or unblock of a mailbox. It took effect if the rules at the platform show it.
+// Intents stores these changes with their events, and returns them.
 //
-// held is false when a different run holds the tenant. Intents fails when the store or the platform
-// fails.
+// held is false when a different pass holds the tenant. Intents fails when the store or the
+// platform fails.
 func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (done []sendlimit.Change, held bool, err error) {
 	intents, err := runs.Intents(ctx, r)
 	if err != nil || len(intents) == 0 {

@@ -27,8 +27,8 @@ type EnforcementPause struct {
 }
 
 // Take claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
-// PassWait, its lease is revoked. Such a pass can change nothing after its current call, and Take
-// waits for that call. held is false for a tenant without enforcement.
+// PassWait, Take revokes the lease of the pass. The pass can then change nothing after its current
+// call, and Take waits CallWait for that call. held is false for a tenant without enforcement.
 func (p EnforcementPause) Take(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if r, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
 		return r, held, err
@@ -48,7 +48,7 @@ func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id 
 	for {
 		r, won, err = p.Runs.ClaimTenant(ctx, owner, id, lease, p.Now().Add(farFuture))
 		if err != nil {
-			return r, false, fmt.Errorf("keep enforcement away: %w", err)
+			return r, false, fmt.Errorf("pause enforcement: %w", err)
 		}
 		if won {
 			return r, true, nil

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile completes the asynchronous work of the mail platform on verified domains, and
-// provides the calls that it shares with other packages. The platform enables the e-mail service
-// for a domain, its mail server accepts the domain, and it creates the DKIM configuration.
+// Package reconcile makes the mail platform set up verified domains: enable the e-mail service,
+// accept mail at the mail server, and create the DKIM configuration. It also has the one loop of
+// retries for provider calls, which other packages use.
 //
-// The main type is Pass. Verify, sync, enable-dkim and provision call Pass.Domain, which repeats
-// steps within a time limit. Jobs call the same steps with one try each: Pass.Mail and Pass.Signing
-// in steps.go. Pass.Domain and the jobs can both run for a domain: a finished step is not repeated.
+// The requests verify, sync, enable-dkim and provision call Pass.Domain, which repeats steps within
+// a time limit. Provisioning jobs call the same steps with one try each: Pass.Mail and Pass.Signing
+// in steps.go. Both can run for the same domain, because a finished step is not repeated.
 //
-// In calls.go, Call makes one provider call with a timeout. Run is the one loop of retries: it
-// decides whether a call is made again. The detection of a lost consent is there too. Intents in
+// In calls.go, Call makes one provider call with a timeout. Run is the loop of retries: it decides
+// whether a call is repeated. The detection of a lost consent is there too. Intents in
 // enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run. Start
 // reading at Pass.Domain and Run.
 package reconcile
@@ -29,7 +29,7 @@ import (
 // passLimit bounds a pass unless Limit is set.
 const passLimit = 20 * time.Second
 
-// Pass completes the work of the mail platform on domains.
+// Pass makes the mail platform set up verified domains.
 type Pass struct {
 	Platform ports.MailPlatform
 	Domains  ports.Domains
@@ -40,18 +40,18 @@ type Pass struct {
 	Limit, Pause time.Duration
 }
 
-// MailServerReady is the value for the argument mailServer of Domain when the mail server of the
-// tenant is known to be prepared.
+// MailServerReady is the value of Domain's argument mailServerReady for a tenant whose mail server
+// is known to be prepared.
 const MailServerReady = true
 
 // Domain runs all steps on a verified domain and returns it with its current records, signing
-// state, MailReady and DNS. If mailServer is false, it skips the steps that need a prepared mail
-// server.
+// state, MailReady and DNS. If mailServerReady is false, it skips the steps that need a prepared
+// mail server.
 //
-// Unfinished work of the platform is not an error; the fields of the domain show it. Domain fails
-// when a step or the store fails. It stores the state even when a step fails.
-func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
-	stepErr := p.runAndReadRecords(ctx, &d, mailServer)
+// Work that the platform has not finished is not an error. The fields of the domain show it. Domain
+// fails when a step or the store fails. It stores the state even when a step fails.
+func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
+	stepErr := p.runAndReadRecords(ctx, &d, mailServerReady)
 	stored, err := Save(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))
 	if err != nil {
 		return d, err
@@ -74,9 +74,9 @@ func Save(ctx context.Context, domains ports.Domains, owner access.AccountID, d 
 }
 
 // runAndReadRecords runs the steps, then reads the records that the platform requires.
-func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServer bool) error {
+func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
 	platform := p.Platform.For(d.TenantGUID)
-	if err := p.runSteps(ctx, platform, d, mailServer); err != nil {
+	if err := p.runSteps(ctx, platform, d, mailServerReady); err != nil {
 		return err
 	}
 	return p.readRecords(ctx, platform, d)
@@ -84,23 +84,23 @@ func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServ
 
 // runSteps runs the steps within the limit. Steps that run out of time count as unfinished, not as
 // failed.
-func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool) error {
+func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
 	limit := p.Limit
 	if limit == 0 {
 		limit = passLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := p.takeSteps(ctx, platform, d, mailServer)
+	err := p.mailAndSigning(ctx, platform, d, mailServerReady)
 	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
 		return nil
 	}
 	return err
 }
 
-func (p *Pass) takeSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool) error {
+func (p *Pass) mailAndSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
 	retry := RetryPolicy{Pause: p.Pause}
-	if err := p.mail(ctx, platform, d, mailServer, retry); err != nil || !mailServer {
+	if err := p.mail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady {
 		return err
 	}
 	return p.signing(ctx, platform, d, retry)
@@ -119,11 +119,11 @@ func (p *Pass) WithCurrentDNS(ctx context.Context, owner access.AccountID, d dom
 
 // Hosts returns the hosts of the mail platform, or nil if they are not known.
 func Hosts(ctx context.Context, facts ports.PlatformFacts) *dns.PlatformHosts {
-	f, err := facts.Facts(ctx)
+	platformFacts, err := facts.Facts(ctx)
 	if err != nil {
 		return nil
 	}
-	return &f.Hosts
+	return &platformFacts.Hosts
 }
 
 // ReadZone reads a domain's DNS for an account, including the names of the wanted records, with its

@@ -13,11 +13,11 @@ import (
 )
 
 // Mail tries once to enable a verified domain's e-mail service and to have the mail server accept
-// the domain. It returns the stored domain. It fails with NotReady while the platform needs more
-// time. Without a mail server it only enables the service.
-func (p *Pass) Mail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
+// the domain. It returns the stored domain. It fails with outcome.NotReady while the platform needs
+// more time. If mailServerReady is false, it only enables the service.
+func (p *Pass) Mail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := p.Platform.For(d.TenantGUID)
-	if err := p.mail(ctx, platform, &d, mailServer, Once); err != nil {
+	if err := p.mail(ctx, platform, &d, mailServerReady, Once); err != nil {
 		return d, err
 	}
 	if err := p.readRecords(ctx, platform, &d); err != nil {
@@ -35,11 +35,11 @@ func (p *Pass) Signing(ctx context.Context, owner access.AccountID, d domain.Dom
 	return Save(ctx, p.Domains, owner, d)
 }
 
-func (p *Pass) mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool, retry RetryPolicy) error {
+func (p *Pass) mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	if d.MailReady {
 		return nil
 	}
-	if err := p.enableMail(ctx, platform, d, mailServer, retry); err != nil || !mailServer || d.MailReady {
+	if err := p.enableMail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady || d.MailReady {
 		return err
 	}
 	return Run(ctx, retry, func(ctx context.Context) error {
@@ -65,10 +65,10 @@ func (p *Pass) signing(ctx context.Context, platform ports.MailTenant, d *domain
 
 // enableMail reads the accepted domains before each try. A domain that the mail server accepts is
 // ready and needs no further call, even if an earlier outcome is unknown.
-func (p *Pass) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool, retry RetryPolicy) error {
+func (p *Pass) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
 		began := p.Now()
-		if mailServer && checkAccepted(ctx, platform, d.Name) == nil {
+		if mailServerReady && checkAccepted(ctx, platform, d.Name) == nil {
 			d.MailReady, d.Observed.Mail = true, began
 			return nil
 		}
@@ -76,7 +76,8 @@ func (p *Pass) enableMail(ctx context.Context, platform ports.MailTenant, d *dom
 	}, nil)
 }
 
-// readRecords has its own timeout, so that slow earlier steps do not prevent reading the records.
+// readRecords reads the DNS records that the platform requires. It has its own timeout, so that it
+// runs even after slow steps.
 func (p *Pass) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		began := p.Now()

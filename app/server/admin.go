@@ -34,8 +34,9 @@ type readinessCheck struct {
 	name string
 	// problem is empty when the check passes.
 	problem string
-	// vendor marks a check of an external vendor. Such a check never makes the service unready: an
-	// outage of the vendor would make all replicas unready, although they can serve stored data.
+	// vendor marks a check of an external vendor. Such a check never makes the service unready.
+	// Otherwise an outage of the vendor would make all replicas unready, although they can serve
+	// stored data.
 	vendor bool
 }
 
@@ -54,8 +55,8 @@ func (c readinessCheck) String() string {
 	}
 }
 
-// readyz answers 200 when this process should receive requests, and 503 with the first problem
-// when it should not. With ?verbose it answers one line for each check.
+// readyz answers 200 when this process should receive requests. Otherwise it answers 503 with the
+// first problem. With ?verbose it answers one line for each check.
 func readyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 	status, text, lines := http.StatusOK, "ok", []string(nil)
 	for _, c := range readinessChecks(r.Context(), s) {

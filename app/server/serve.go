@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server runs the service: it listens on TCP, serves the API and the admin endpoints, and
-// stops after the requests in progress.
+// Package server runs the service. It listens on TCP and serves the API and the admin endpoints. At
+// a stop it first finishes the requests in progress.
 //
 // Serve is the entry point of `tenantry serve`. `tenantry dev` calls Lock, Listen and Run itself,
 // because it assembles a different service. The package has two HTTP servers, both of type
@@ -99,14 +99,14 @@ func maxConnections(s *wiring.Service) int {
 	if s.APIConnections.Max <= files/2 {
 		return s.APIConnections.Max
 	}
-	s.Log.Warn("fewer connections than max_connections are accepted, because the process may open only few files",
+	s.Log.Warn("fewer connections than max_connections are accepted, because the system limits the open files of the process",
 		"max_connections", s.APIConnections.Max, "accepted", files/2, "open_files", files)
 	return max(2, files/2)
 }
 
 // Run serves the API on one listener and the admin handler on the other until ctx is cancelled.
 // Then it lets requests in progress finish, and closes the service and both listeners. It calls
-// ready when both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
+// ready once both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
 //
 // Run returns an error when the jobs do not start, when a listener fails, when requests had to be
 // cancelled at the end of drain_time, or when the service does not close cleanly.
@@ -118,13 +118,13 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 		}
 		s.WebhookWorker.Start()
 	}
-	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	backgroundCtx, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()
-	panics.Go(func() { s.KeyUses.Run(background) }, func(e *panics.Error) {
-		s.Log.Error("the last uses of API keys are not stored any more", "error", e, "stack", e.Stack)
+	panics.Go(func() { s.KeyUses.Run(backgroundCtx) }, func(e *panics.Error) {
+		s.Log.Error("the time of the last use of API keys is no longer stored", "error", e, "stack", e.Stack)
 	})
-	panics.Go(func() { s.Host.Watch(background, catalogInterval) }, func(e *panics.Error) {
-		s.Log.Error("upgrades of plugins need a restart, because the catalog is not read any more", "error", e, "stack", e.Stack)
+	panics.Go(func() { s.Host.Watch(backgroundCtx, catalogInterval) }, func(e *panics.Error) {
+		s.Log.Error("plugin upgrades now need a restart, because the catalog is no longer read", "error", e, "stack", e.Stack)
 	})
 	s.APIConnections.Max = maxConnections(s)
 	apiServer := startServer(ctx, api, tlsConfig, s.APIConnections, closeConnsWhileDraining(s, s.Handler()), s.Log)

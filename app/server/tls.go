@@ -16,10 +16,10 @@ import (
 )
 
 // newTLSConfig returns the TLS configuration of the API's listener. It returns nil when no
-// certificate is configured, because a proxy terminates TLS then. It fails when the certificate
-// cannot be loaded.
+// certificate is configured: then a proxy terminates TLS. It fails when the certificate cannot be
+// loaded.
 //
-// The cipher suites are Go's defaults. Package httpapi decides that HTTP/2 is not offered.
+// The cipher suites are Go's defaults. Package httpapi switches HTTP/2 off.
 func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
 	if c.TLSCertificateFile == "" {
 		return nil, nil
@@ -69,7 +69,7 @@ func (f *certificateFiles) getCertificate(*tls.ClientHelloInfo) (*tls.Certificat
 		return nil, fmt.Errorf("TLS: %w", err)
 	case f.loggedError != err.Error():
 		f.loggedError = err.Error()
-		f.log.Error("the TLS certificate has changed and cannot be used; the one read before stays in use", "file", f.certificate, "error", err)
+		f.log.Error("the changed TLS certificate cannot be used; the earlier one stays in use", "file", f.certificate, "error", err)
 	}
 	return f.current, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Problem is the error of a setting whose value is refused.
+// Problem is the error of a setting whose value is invalid.
 type Problem struct {
 	Setting, Text string
 }
@@ -36,7 +36,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// Problems returns an error for each setting whose value is refused.
+// Problems returns an error for each setting whose value is invalid.
 func (c Config) Problems() []Problem {
 	var all []Problem
 	refuse := func(setting, problem string, args ...any) {
@@ -61,7 +61,7 @@ func (c Config) Problems() []Problem {
 		refuse("trusted_proxies", "%v", err)
 	}
 	if scheme, _, _ := strings.Cut(c.DatabaseURL, ":"); !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme) {
-		refuse("database_url", "a database URL is sqlite:///path or postgres://user:password@host/name") // not quoted: it may hold a password
+		refuse("database_url", "a database URL is sqlite:///path or postgres://user:password@host/name") // the value is not quoted, because it may hold a password
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
 		refuse("redis_url", "%v", err)
@@ -117,17 +117,17 @@ func (c Config) Problems() []Problem {
 func (c Config) Proxies() ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range c.TrustedProxies {
-		p, err := netip.ParsePrefix(text)
-		if a, addrErr := netip.ParseAddr(text); addrErr == nil {
-			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		prefix, err := netip.ParsePrefix(text)
+		if address, addressErr := netip.ParseAddr(text); addressErr == nil {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
 		}
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%q is neither an address nor a range like 10.0.0.0/8", text)
-		case p.Bits() == 0:
+		case prefix.Bits() == 0:
 			return nil, fmt.Errorf("%q contains every address", text)
 		}
-		all = append(all, p.Masked())
+		all = append(all, prefix.Masked())
 	}
 	return all, nil
 }
@@ -140,15 +140,15 @@ func (c Config) checkPublicURL() error {
 	switch {
 	case err != nil:
 		return errors.New("it is not a URL")
-	case u.RawQuery != "" || u.Fragment != "" || u.User != nil: // not quoted: it may hold a password
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil: // the value is not quoted, because it may hold a password
 		return errors.New("it has a query, a fragment or a user")
-	case u.Host == "" || u.Scheme != "https" && !loopback(u):
+	case u.Host == "" || u.Scheme != "https" && !isLoopbackHTTP(u):
 		return fmt.Errorf("%q is neither https://… nor http:// on loopback", c.PublicURL)
 	}
 	return nil
 }
 
-func loopback(u *url.URL) bool {
+func isLoopbackHTTP(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }

@@ -29,7 +29,7 @@ const (
 	fromFlag     = "flag"
 )
 
-// Reading is the merged content of all sources, before it is checked.
+// Reading is the result of reading and merging all sources, before the values are checked.
 type Reading struct {
 	Config Config
 	// From maps each setting that a source set to the name of that source.
@@ -38,8 +38,8 @@ type Reading struct {
 
 // Load reads all sources and checks the result. preset holds values that a command sets: they
 // override the defaults, and all other sources override them.
-func Load(set *pflag.FlagSet, preset map[string]any) (Config, error) {
-	r, err := Read(set, preset)
+func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
+	r, err := Read(flags, preset)
 	if err != nil {
 		return Config{}, err
 	}
@@ -47,50 +47,51 @@ func Load(set *pflag.FlagSet, preset map[string]any) (Config, error) {
 }
 
 // Read reads all sources. It fails when a variable is misspelt, or when a value does not have the
-// type of its setting. It does not check the values otherwise.
-func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
-	r, all := Reading{From: map[string]string{}}, koanf.New(".")
+// type of its setting. It does no other checks.
+func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
+	reading, merged := Reading{From: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {
 		name string
 		load func(*koanf.Koanf) error
 	}{
 		{FromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(Defaults(), "."), nil) }},
 		{FromDefault, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(preset, "."), nil) }},
-		{fromFile, func(k *koanf.Koanf) error { return loadFile(k, set) }},
+		{fromFile, func(k *koanf.Koanf) error { return loadFile(k, flags) }},
 		{fromVariable, func(k *koanf.Koanf) error {
 			return k.Load(env.Provider(".", env.Opt{Prefix: variablePrefix, TransformFunc: FromVariable}), nil)
 		}},
-		{fromFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(flagSettings(set), "."), nil) }},
+		{fromFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(flagSettings(flags), "."), nil) }},
 	} {
 		k := koanf.New(".")
 		err := source.load(k)
 		if err == nil {
-			err = all.Merge(k)
+			err = merged.Merge(k)
 		}
 		if err != nil {
-			return r, unreadable(err)
+			return reading, unreadable(err)
 		}
 		for _, key := range k.Keys() {
-			r.From[key] = source.name
+			reading.From[key] = source.name
 		}
 	}
-	err := cmp.Or(misspeltVariable(os.Environ()), r.checkValues(all))
+	err := cmp.Or(misspeltVariable(os.Environ()), reading.checkValues(merged))
 	if err != nil {
-		return r, cli.WithFix(err, fixSetting)
+		return reading, cli.WithFix(err, fixSetting)
 	}
-	err = all.Unmarshal("", &r.Config)
+	err = merged.Unmarshal("", &reading.Config)
 	if err == nil {
-		r.Config, err = r.Config.complete()
+		reading.Config, err = reading.Config.complete()
 	}
 	if err != nil {
-		return r, unreadable(err)
+		return reading, unreadable(err)
 	}
-	return r, nil
+	return reading, nil
 }
 
 // fixSetting is the fix for settings that cannot be read. `tenantry config` cannot read them either.
 const fixSetting = "correct the setting; `tenantry serve --help` lists all settings"
 
+// unreadable returns the error for settings that cannot be read.
 func unreadable(err error) error {
 	return cli.WithFix(fmt.Errorf("settings: %w", err), fixSetting)
 }
@@ -107,9 +108,9 @@ func Defaults() map[string]any {
 }
 
 // loadFile reads the settings file. It fails for a name that is not a setting.
-func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
+func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
 	name, explicit := "tenantry.yaml", false
-	if flag := set.Lookup("config"); flag != nil && flag.Changed {
+	if flag := flags.Lookup("config"); flag != nil && flag.Changed {
 		name, explicit = flag.Value.String(), true
 	}
 	err := k.Load(file.Provider(name), yaml.Parser())
@@ -128,8 +129,8 @@ func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
 }
 
 // FromVariable returns the setting that a variable sets, and its value. The variable
-// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. For a variable
-// that is not a setting the name is "".
+// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. If the variable
+// is not a setting, the name is "".
 func FromVariable(name, value string) (string, any) {
 	key := strings.ToLower(strings.TrimPrefix(name, variablePrefix))
 	if rest, ok := strings.CutPrefix(key, "providers_"); ok {
@@ -152,9 +153,9 @@ func FromVariable(name, value string) (string, any) {
 }
 
 // flagSettings returns the settings whose flags were set, with their values.
-func flagSettings(set *pflag.FlagSet) map[string]any {
+func flagSettings(flags *pflag.FlagSet) map[string]any {
 	values := map[string]any{}
-	set.Visit(func(flag *pflag.Flag) {
+	flags.Visit(func(flag *pflag.Flag) {
 		for field := range Fields() {
 			if FlagName(field) == flag.Name && field.Type.Kind() != reflect.Map {
 				if key, value := FromVariable(VariableName(field.Tag.Get("koanf")), flag.Value.String()); key != "" {

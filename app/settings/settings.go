@@ -93,8 +93,8 @@ type Config struct {
 }
 
 // AddFlags adds a flag for each setting, except the settings of providers.
-func (Config) AddFlags(set *pflag.FlagSet) {
-	set.String("config", "", "settings file; tenantry.yaml in the working directory is read when it exists")
+func (Config) AddFlags(flags *pflag.FlagSet) {
+	flags.String("config", "", "settings file; tenantry.yaml in the working directory is read when it exists")
 	for field := range Fields() {
 		if field.Type.Kind() == reflect.Map {
 			continue
@@ -103,10 +103,10 @@ func (Config) AddFlags(set *pflag.FlagSet) {
 		if value, ok := field.Tag.Lookup("default"); ok {
 			help += " (default " + value + ")"
 		}
-		set.String(FlagName(field), "", help)
-		_ = set.SetAnnotation(FlagName(field), cli.SettingFlag, nil)
+		flags.String(FlagName(field), "", help)
+		_ = flags.SetAnnotation(FlagName(field), cli.SettingFlag, nil)
 	}
-	_ = set.SetAnnotation("config", cli.SettingFlag, nil)
+	_ = flags.SetAnnotation("config", cli.SettingFlag, nil)
 }
 
 // Fields iterates over the fields of Config. Each field is a setting.
@@ -167,7 +167,7 @@ func operatorHere() string {
 	return name
 }
 
-// Level returns the log level. Load has checked log_level, so it cannot fail.
+// Level returns the log level. It cannot fail, because Load has checked log_level.
 func (c Config) Level() slog.Level {
 	level, _ := logLevel(c.LogLevel)
 	return level

@@ -39,9 +39,9 @@ func isSetting(key string) bool {
 	return false
 }
 
-// These variables begin with TENANTRY_ and are not settings. The sandbox writes some of them for
-// shells, and others control tests. Kubernetes sets the rest in every container, for a service named
-// tenantry.
+// These variables begin with TENANTRY_ and are not settings. otherVariables are written by the
+// sandbox for shells, or control tests. Kubernetes sets the variables of serviceLink and
+// servicePort in every container, if there is a service named tenantry.
 var (
 	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink    = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
@@ -49,7 +49,7 @@ var (
 )
 
 // UnknownVariables returns the names of the variables in environment that begin with TENANTRY_ and
-// are not known.
+// are neither settings nor known otherwise.
 func UnknownVariables(environment []string) []string {
 	var names []string
 	for _, variable := range environment {
@@ -67,17 +67,16 @@ func UnknownVariables(environment []string) []string {
 	return names
 }
 
-// misspeltVariable returns an error for the first variable of environment that is not a setting and
-// that was probably meant as one: a setting has a similar name, or the variable begins like the
-// settings of providers.
+// misspeltVariable returns an error for the first unknown variable of environment that was probably
+// meant as a setting. Its name is similar to a setting, or begins like the settings of providers.
 func misspeltVariable(environment []string) error {
 	for _, name := range UnknownVariables(environment) {
 		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
 			return Problem{name, "the variable does not name a setting of a provider; such variables have the form " +
 				VariableName(providersSetting+".PROVIDER.SETTING")}
 		}
-		if near := nearestSetting(keyOf(name)); near != "" {
-			return Problem{name, "there is no setting with this variable; did you mean " + VariableName(near) + "?"}
+		if similar := nearestSetting(keyOf(name)); similar != "" {
+			return Problem{name, "there is no setting with this variable; did you mean " + VariableName(similar) + "?"}
 		}
 	}
 	return nil
@@ -106,8 +105,8 @@ func keyOf(variable string) string {
 
 // suggestion returns the end of an error message that suggests the most similar setting.
 func suggestion(key string) string {
-	if near := nearestSetting(key); near != "" {
-		return "; did you mean " + near + "?"
+	if similar := nearestSetting(key); similar != "" {
+		return "; did you mean " + similar + "?"
 	}
 	return ""
 }
@@ -124,16 +123,16 @@ func nearestSetting(key string) string {
 }
 
 // Nearest returns the name that is most similar to word, or "" when no name is similar. A name that
-// continues word with an underscore is similar: client_secret_file for client_secret.
+// begins with word and an underscore is also similar, as client_secret_file is to client_secret.
 func Nearest(word string, names []string) string {
 	best, maxDistance := "", 1+len(word)/4
 	for _, name := range names {
-		d := distance(word, name)
+		edits := distance(word, name)
 		if word != "" && strings.HasPrefix(name, word+"_") {
-			d = min(d, 1)
+			edits = min(edits, 1)
 		}
-		if d <= maxDistance {
-			best, maxDistance = name, d-1
+		if edits <= maxDistance {
+			best, maxDistance = name, edits-1
 		}
 	}
 	return best

@@ -12,10 +12,10 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// checkValues returns an error for the first value that does not have the type of its setting. The
-// error says what is accepted, which the error of the decoder does not. Without this check the
-// decoder would accept some values and misread them: `drain_time: 25` as 25 nanoseconds, and an
-// empty TENANTRY_WORKER as false.
+// checkValues returns an error for the first value that does not have the type of its setting.
+// Unlike the decoder's error, this error says which values are valid. The decoder would also accept
+// and misread some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as
+// false.
 func (r Reading) checkValues(all *koanf.Koanf) error {
 	for field := range Fields() {
 		key := field.Tag.Get("koanf")
@@ -42,22 +42,22 @@ func typeProblem(field reflect.StructField, value any) string {
 		text = fmt.Sprint(value)
 	}
 	var err error
-	accepted := ""
+	explanation := ""
 	switch {
 	case field.Type == reflect.TypeFor[time.Duration]():
 		_, err = time.ParseDuration(text)
-		accepted = "is not a time; write a number with a unit, such as 30s or 5m"
+		explanation = "is not a time; write a number with a unit, such as 30s or 5m"
 	case field.Type.Kind() == reflect.Bool:
 		_, err = strconv.ParseBool(text)
-		accepted = "is neither true nor false"
+		explanation = "is neither true nor false"
 	case field.Type.Kind() == reflect.Int:
 		_, err = strconv.ParseInt(text, 0, 0)
-		accepted = "is not a whole number, such as 10"
+		explanation = "is not a whole number, such as 10"
 	case field.Type.Kind() == reflect.String && isList(value):
 		return "must be one value, not a list"
 	}
 	if err != nil {
-		return fmt.Sprintf("%q %s", text, accepted)
+		return fmt.Sprintf("%q %s", text, explanation)
 	}
 	return ""
 }

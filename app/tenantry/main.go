@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command tenantry serves the API, and is the operator's tool for everything
-// around it.
+// Command tenantry serves the API. Its other subcommands are the tools of operators and plugin
+// authors.
 package main
 
 import (
@@ -21,12 +21,13 @@ import (
 // version and commit are set by the linker in `make build`.
 var version, commit = "0.1.0-dev", "unknown"
 
-var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+// releasePattern matches the version of a release.
+var releasePattern = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // versionOf returns the version of this program. linked is the version that the linker set. module is
 // the version of the main module, which is a release if `go install` built this program.
 func versionOf(linked, module string) string {
-	if strings.HasSuffix(linked, "-dev") && release.MatchString(module) {
+	if strings.HasSuffix(linked, "-dev") && releasePattern.MatchString(module) {
 		return strings.TrimPrefix(module, "v")
 	}
 	return linked

@@ -17,13 +17,13 @@ import (
 func (r *syncRun) prepareMailServer(ctx context.Context) {
 	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
-	var began time.Time // when the last answered call began
+	var answeredCallBegan time.Time
 	err := reconcile.Run(pass, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
 		callBegan := r.Now()
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
 			if err == nil || denied(err) {
-				began = callBegan
+				answeredCallBegan = callBegan
 			}
 			if err != nil {
 				return err
@@ -39,12 +39,13 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		r.bootstrap = tenant.GrantLost()
 	}
 	if r.bootstrap.Status == "" {
-		// The platform did not answer. The stored state is kept, because other operations use it.
+		// The platform did not answer. The tenant keeps its stored bootstrap state, because other
+		// operations depend on it.
 		r.result.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.Of(err).Detail}
 		return
 	}
 	r.bootstrap = r.tenant.Bootstrapped(r.bootstrap)
-	r.tenant.Bootstrap, r.tenant.BootstrapStep, r.tenant.Observed.Bootstrap = r.bootstrap.Status, r.bootstrap.Step, began
+	r.tenant.Bootstrap, r.tenant.BootstrapStep, r.tenant.Observed.Bootstrap = r.bootstrap.Status, r.bootstrap.Step, answeredCallBegan
 	r.result.Bootstrap = tenant.BootstrapPart(r.bootstrap)
 }
 
@@ -57,7 +58,7 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 	began := r.Now()
 	state, err := r.readSMTPAuth(ctx)
 	if err == nil {
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = state, began // kept if the next call fails
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = state, began // stored even if the next call fails
 	}
 	if err == nil && state == tenant.SMTPAuthDisabled {
 		err = r.enableSMTPAuth(ctx)

@@ -38,7 +38,7 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 }
 
 // Link is a connect link. It works once, until it expires. SessionID is the id of the connect
-// session, with which the caller can read the progress and renew the link.
+// session. With it the caller can read the progress and renew the link.
 type Link struct {
 	SessionID string
 	URL       string
@@ -97,17 +97,17 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkR
 // newLink returns a new link of a session and its flow, which are not stored yet. It fails with
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
 func (s *Service) newLink(ctx context.Context, acc access.Account, session tenant.ConnectSession) (Link, ports.ConnectFlow, error) {
-	held, err := s.Tenants.Tenants(ctx, acc.ID)
+	tenants, err := s.Tenants.Tenants(ctx, acc.ID)
 	if err != nil {
 		return Link{}, ports.ConnectFlow{}, err
 	}
-	working := 0
-	for _, t := range held {
+	connectedCount := 0
+	for _, t := range tenants {
 		if t.Consent == tenant.ConsentGranted {
-			working++
+			connectedCount++
 		}
 	}
-	if err := acc.MayConnect(working); err != nil {
+	if err := acc.MayConnect(connectedCount); err != nil {
 		return Link{}, ports.ConnectFlow{}, err
 	}
 	expires := s.Now().Add(session.Lifetime).Truncate(time.Second)
@@ -125,11 +125,11 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 }
 
 // Callback handles the platform's redirect after the consent. rawQuery is the query of the
-// redirect. Callback uses up the state of the link, binds the flow to this browser, and returns a
-// redirect to the sign-in. It fails with connect_link_invalid, consent_declined or invalid_request.
+// redirect. Callback marks the link as used, binds the flow to this browser, and returns a redirect
+// to the sign-in. It fails with connect_link_invalid, consent_declined or invalid_request.
 //
-// The tenant in the query proves nothing, because anyone can call this page with any GUID. It only
-// selects the tenant to which the administrator signs in.
+// The tenant in the query proves nothing, because anyone can open this page with any GUID. The
+// query only selects the tenant to which the administrator signs in.
 func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, error) {
 	state, err := singleParam(rawQuery, "state")
 	if err != nil {
@@ -139,9 +139,9 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 	if err != nil {
 		return Redirect{}, err
 	}
-	claimed, answer := s.claimedTenant(ctx, rawQuery)
-	if answer != nil && fault.Of(answer).Code.Kind != fault.Forbidden {
-		return Redirect{}, answer // the link stays valid
+	claimed, consentErr := s.claimedTenant(ctx, rawQuery)
+	if consentErr != nil && fault.Of(consentErr).Code.Kind != fault.Forbidden {
+		return Redirect{}, consentErr // the link can still be used
 	}
 	flow, err := s.Flows.TakeFlow(ctx, hash(state), ports.FlowStarted, ports.FlowSigningIn, s.Now())
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 	if flow.Account != owner {
 		return Redirect{}, invalidLink()
 	}
-	if answer != nil {
-		return Redirect{}, s.declined(ctx, flow, answer)
+	if consentErr != nil {
+		return Redirect{}, s.declined(ctx, flow, consentErr)
 	}
 	return s.sendToSignIn(ctx, flow, claimed)
 }
@@ -159,11 +159,11 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 // claimedTenant returns the tenant that the platform's redirect names. It fails with
 // invalid_request when the query names none.
 func (s *Service) claimedTenant(ctx context.Context, rawQuery string) (tenant.GUID, error) {
-	raw, err := s.Platform.Granted(ctx, rawQuery)
+	grantedGUID, err := s.Platform.Granted(ctx, rawQuery)
 	if err != nil {
 		return "", fmt.Errorf("consent: %w", err)
 	}
-	claimed, ok := tenant.ParseGUID(string(raw))
+	claimed, ok := tenant.ParseGUID(string(grantedGUID))
 	if !ok || claimed == tenant.NoGUID {
 		return "", fault.InvalidRequest.With("the mail platform's answer names no tenant")
 	}

@@ -23,7 +23,7 @@ func (s *Service) Session(ctx context.Context, owner access.AccountID, id string
 }
 
 // Renew returns a new link of a session, with the lifetime and the return URL of the first one. The
-// earlier link stops working, also for a browser that has already opened it. It fails with
+// earlier link stops working, even for a browser that has already opened it. It fails with
 // connect_session_not_found, connect_session_connected, invalid_return_url, tenant_limit_reached,
 // or with service_unavailable when no mail platform is configured.
 func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
@@ -58,22 +58,23 @@ func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answ
 type Origin struct {
 	// DisplayName and SupportURL are empty if the operator did not set them.
 	DisplayName, SupportURL string
-	// ReturnURL is the URL to which the page links, with the result in its query. It is empty if
-	// the page has no such link.
+	// ReturnURL is the URL of the page's link back to the caller's site, with the result in its
+	// query. It is empty if the page has no such link.
 	ReturnURL string
 }
 
 // CallbackOrigin returns the origin of the link whose state is in the callback's query. The link
 // may have expired. The origin is empty if the link is unknown.
 func (s *Service) CallbackOrigin(ctx context.Context, rawQuery string) (Origin, error) {
-	state, ours := s.stateOf(rawQuery)
-	if !ours {
+	state, sealedHere := s.stateOf(rawQuery)
+	if !sealedHere {
 		return Origin{}, nil
 	}
 	return s.origin(ctx, hash(state))
 }
 
-// stateOf returns the state in a callback's query, false if this service did not seal it.
+// stateOf returns the state in a callback's query. It returns false if this service did not seal
+// the state.
 func (s *Service) stateOf(rawQuery string) (string, bool) {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -112,9 +113,9 @@ func (s *Service) origin(ctx context.Context, stateHash [32]byte) (Origin, error
 	return Origin{DisplayName: settings.DisplayName, SupportURL: settings.SupportURL, ReturnURL: session.ReturnTo(s.Now())}, nil
 }
 
-// declined returns err. If err is a refusal that a repetition cannot change, declined first marks
-// the session of the flow as declined. After an error of the platform or the store, the session
-// stays as it is until its link expires.
+// declined returns err. If err is a refusal that a second try cannot change, declined first marks
+// the session of the flow as declined. An error of the platform or the store does not change the
+// session.
 func (s *Service) declined(ctx context.Context, flow ports.ConnectFlow, err error) error {
 	if err == nil {
 		return nil
@@ -126,8 +127,8 @@ func (s *Service) declined(ctx context.Context, flow ports.ConnectFlow, err erro
 	return err
 }
 
-// sessionsOf returns the ids of the sessions of the flow that a cookie names: one, or none if an
-// earlier release has started the flow.
+// sessionsOf returns the id of the connect session of the flow that a cookie names. It returns no
+// id if an earlier release, which had no sessions, started the flow.
 func (s *Service) sessionsOf(ctx context.Context, cookie secret.Text) ([]string, error) {
 	id, err := flowID(cookie)
 	if err != nil {

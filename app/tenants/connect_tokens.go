@@ -21,8 +21,8 @@ import (
 //
 // The state is part of the link. It is sealed and holds the account and the expiry. The cookie
 // binds one browser to the flow: it holds the flow's hash and a random part. The sign-in's state
-// and the CSRF token are one-way hashes of the cookie. All three kinds can be checked before the
-// store is read.
+// and the CSRF token are one-way hashes of the cookie. The service can check all three kinds before
+// it reads the store.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"
@@ -85,8 +85,8 @@ func (s *Service) newCookie(flow [32]byte) (secret.Text, error) {
 
 // flowID returns the id of the flow that a cookie names. It fails with connect_link_invalid.
 func flowID(cookie secret.Text) ([32]byte, error) {
-	name, _, ok := strings.Cut(cookie.Reveal(), ".")
-	id, err := hex.DecodeString(name)
+	hexID, _, ok := strings.Cut(cookie.Reveal(), ".")
+	id, err := hex.DecodeString(hexID)
 	if !ok || err != nil || len(id) != sha256.Size {
 		return [32]byte{}, invalidLink()
 	}

@@ -26,9 +26,9 @@ type Deleted struct {
 }
 
 // Delete removes the tenant and all its data from the service. It first removes the managed
-// transport rules at the platform, if the platform allows it. Otherwise mail would stay blocked
-// after the service has deleted the reason. Nothing else changes at the platform. Delete fails with
-// tenant_not_found.
+// transport rules at the platform, if the platform allows it. Otherwise mailboxes would stay
+// blocked after the service has deleted their limits. Delete changes nothing else at the platform.
+// Delete fails with tenant_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[Deleted]) (Deleted, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
@@ -53,14 +53,15 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	return deleted, nil
 }
 
-// Withdrawn is the account that held the tenant, and the result of removing the managed rules.
+// Withdrawn is the result of Withdraw: the account that held the tenant, and the result of removing
+// the managed rules.
 type Withdrawn struct {
 	Account access.AccountID
 	RuleRemoval
 }
 
 // Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
-// managed rules, as Delete does. It fails with tenant_not_found.
+// managed transport rules, as Delete does. It fails with tenant_not_found.
 func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, error) {
 	guid := tenant.LookupGUID(string(id))
 	owner, err := s.Assignments.Assigned(ctx, guid)

@@ -21,9 +21,9 @@ import (
 const parallelDomains = 6
 
 // discover merges the platform's domains and mailboxes into the stored ones, then checks each
-// domain. directory is the platform's error when it did not list the domains. If only the mailboxes
-// could not be listed, MailboxError is set.
-func (r *syncRun) discover(ctx context.Context) (directory, err error) {
+// domain. If the platform did not list the domains, its error is returned as directoryErr. If it
+// did not list the mailboxes, MailboxError of the result is set.
+func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	r.discoveryBegan = r.Now()
 	found := ports.Found{Began: r.discoveryBegan}
 	found.Mailboxes = r.listMailboxes(ctx)
@@ -31,31 +31,31 @@ func (r *syncRun) discover(ctx context.Context) (directory, err error) {
 	if err := r.readLicenses(ctx); err != nil {
 		return nil, err
 	}
-	directory = r.call(ctx, func(ctx context.Context) error {
+	directoryErr = r.call(ctx, func(ctx context.Context) error {
 		listed, err := r.platform.Domains(ctx)
 		if err == nil {
 			found.Domains = domain.Listed(listed)
 		}
 		return err
 	})
-	if denied(directory) {
-		return directory, nil
+	if denied(directoryErr) {
+		return directoryErr, nil
 	}
 	if err := r.readUnlisted(ctx, &found); err != nil {
-		return directory, err
+		return directoryErr, err
 	}
 	found.At = r.Now()
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		return r.Discovered.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
 	})
-	if err != nil || directory != nil {
-		return directory, err
+	if err != nil || directoryErr != nil {
+		return directoryErr, err
 	}
 	return nil, r.checkDomains(ctx)
 }
 
-// listMailboxes returns the shared mailboxes. It returns nil when they could not be listed, and the
-// stored mailboxes then stay.
+// listMailboxes returns the shared mailboxes. It returns nil when they could not be listed. The
+// sync then keeps the stored mailboxes.
 func (r *syncRun) listMailboxes(ctx context.Context) []mailbox.Platform {
 	if r.bootstrap.Step == tenant.StepNoExchange {
 		r.result.MailboxError = "the tenant has no mail server"
@@ -74,8 +74,8 @@ func (r *syncRun) listMailboxes(ctx context.Context) []mailbox.Platform {
 	return shared
 }
 
-// countUsers counts the licensed users. It asks the directory, which answers even before the mail
-// server is prepared.
+// countUsers counts the licensed users. It reads them from the directory, which answers even before
+// the mail server is prepared.
 func (r *syncRun) countUsers(ctx context.Context) {
 	began := r.Now()
 	err := r.call(ctx, func(ctx context.Context) error {
@@ -91,34 +91,34 @@ func (r *syncRun) countUsers(ctx context.Context) {
 }
 
 // readLicenses stores the number of email licenses. If the platform fails, the stored number is
-// kept and the sync continues. The headroom shows the number's age. Only an error of the store is
+// kept and the sync continues. The API shows how old the number is. Only an error of the store is
 // returned.
 func (r *syncRun) readLicenses(ctx context.Context) error {
-	var have tenant.Licenses
+	var licenses tenant.Licenses
 	began := r.Now()
 	err := r.call(ctx, func(ctx context.Context) (err error) {
-		have, err = r.platform.EmailLicenses(ctx)
+		licenses, err = r.platform.EmailLicenses(ctx)
 		return err
 	})
 	if err != nil {
 		return nil //lint:ignore nilerr a failed read keeps the earlier number
 	}
 	return reconcile.Store(ctx, func(ctx context.Context) error {
-		return r.Room.SaveLicenses(ctx, r.owner, r.tenant.GUID, have, began)
+		return r.Capacity.SaveLicenses(ctx, r.owner, r.tenant.GUID, licenses, began)
 	})
 }
 
 func mailboxError(err error) string {
 	if denied(err) {
-		return "the mail server does not let us list mailboxes yet"
+		return "the mail server does not allow mailboxes to be listed yet"
 	}
 	return "the mailboxes could not be listed: " + fault.Of(err).Detail
 }
 
 // checkDomains reads the records and DNS of each domain and advances the verified domains. It
-// starts with the domains whose last check is oldest. If the time is too short for all domains, the
-// next sync continues with the rest. If the platform fails for a domain, that domain stays
-// unchanged. Only an error of the store is returned.
+// starts with the domains whose last check is oldest. If the time ends before all domains are
+// checked, the next sync continues with the others. If the platform fails for a domain,
+// checkDomains leaves that domain unchanged. Only an error of the store is returned.
 func (r *syncRun) checkDomains(ctx context.Context) error {
 	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// passWait is the default of Service.PassWait, and callWait the default of Service.CallWait.
-	// Together they leave enough of deleteLimit to remove rules.
+	// Together they leave enough of deleteLimit to remove the rules.
 	passWait = 5 * time.Second
 	callWait = 20 * time.Second
 	// reconcileLimit bounds the reconciliation of the intents of an interrupted pass.
@@ -35,8 +35,8 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
-// record. After the rules and the tenant are deleted, they can no longer be determined. A failure
-// does not stop the deletion.
+// record. Once the rules and the tenant are deleted, nobody can find out which blocks were applied.
+// If the recording fails, the deletion continues.
 func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()

@@ -23,13 +23,13 @@ const (
 	closeLease = time.Hour
 )
 
-// RuleRemoval is the result of removing the managed rules from a tenant.
+// RuleRemoval is the result of removing the managed transport rules from a tenant.
 type RuleRemoval struct {
-	// Removed is true when the tenant may have had managed rules and certainly has none now. Left
-	// names the rules that may still exist. Why is the reason why they could not be removed.
+	// Removed is true when the tenant may have had managed rules and certainly has none now.
 	Removed bool
-	Left    []string
-	Why     error
+	// Left names the rules that may still exist. Why is the error that prevented their removal.
+	Left []string
+	Why  error
 
 	// pause is the lease that pauses enforcement. It is valid if paused is true.
 	pause  ports.SendRun
@@ -38,9 +38,10 @@ type RuleRemoval struct {
 
 var (
 	// errNoPlatform means that no mail platform is configured.
-	errNoPlatform = errors.New("there is no mail platform")
-	// errNotPaused means that an enforcement pass may create the rules again.
-	errNotPaused = errors.New("enforcement could not be kept away from the tenant")
+	errNoPlatform = errors.New("no mail platform is configured")
+	// errNotPaused means that enforcement could not be paused. An enforcement pass may then create
+	// the rules again.
+	errNotPaused = errors.New("the enforcement of the tenant could not be paused")
 )
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
@@ -88,7 +89,7 @@ func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result
 	return nil
 }
 
-// removeTries is how often removeRules asks the platform when the outcome is unknown.
+// removeTries is how often removeRules calls the platform when the outcome is unknown.
 const removeTries = 3
 
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
@@ -112,25 +113,25 @@ func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
 	if err != nil {
 		return err
 	}
-	c := ports.SendChanges{At: now}
+	changes := ports.SendChanges{At: now}
 	for _, b := range boxes {
 		if !b.BlockedAt.IsZero() {
-			c.Done = append(c.Done, b.On(day).ChangeTo(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
+			changes.Done = append(changes.Done, b.On(day).ChangeTo(sendlimit.Unblocked, r.Tenant, sendlimit.ByScope(policies), now))
 		}
 	}
-	if len(c.Done) == 0 {
+	if len(changes.Done) == 0 {
 		return nil
 	}
-	_, err = s.Runs.SaveChanges(ctx, r, c) // if the lease was lost, its new holder records them
+	_, err = s.Runs.SaveChanges(ctx, r, changes) // if the lease was lost, its new holder records the unblocks
 	return err
 }
 
-// resumeEnforcement ends the pause in a tenant that is kept.
+// resumeEnforcement ends the pause of a tenant that is not deleted after all.
 func (s *Service) resumeEnforcement(ctx context.Context, r RuleRemoval) {
 	if !r.paused {
 		return
 	}
-	_ = reconcile.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
+	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
 		_, err := s.Runs.ReleaseTenant(ctx, r.pause, s.Now())
 		return err
 	})
@@ -176,8 +177,8 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	return all, nil
 }
 
-// Resume resumes enforcement in tenants of an account that was not closed. Enforcement creates
-// their rules again.
+// Resume resumes enforcement in the tenants of an account that was not closed after all.
+// Enforcement creates their rules again.
 func (s *Service) Resume(ctx context.Context, all []TenantRuleRemoval) {
 	for _, removal := range all {
 		s.resumeEnforcement(ctx, removal.RuleRemoval)

@@ -30,9 +30,9 @@ type Offer struct {
 }
 
 // SignedIn handles the redirect after the sign-in and returns the content of the confirmation page.
-// It proves the tenant and the administrator. cookie is the browser's cookie. It fails with
-// connect_link_invalid, consent_declined, not_an_administrator, no_api_plan or
-// tenant_limit_reached.
+// It proves that the user is an administrator of the tenant. cookie is the cookie that Callback set
+// in the browser. It fails with connect_link_invalid, consent_declined, not_an_administrator,
+// no_api_plan or tenant_limit_reached.
 func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.Text) (Offer, error) {
 	code, declined, err := signInAnswer(rawQuery, cookie)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.T
 	if declined {
 		return Offer{}, s.declined(ctx, flow, fault.ConsentDeclined.With("nobody signed in"))
 	}
-	acc, err := s.proveAll(ctx, &flow, cookie, code)
+	acc, err := s.proveAdministratorAndConsent(ctx, &flow, cookie, code)
 	if err != nil {
 		return Offer{}, s.declined(ctx, flow, err)
 	}
@@ -64,10 +64,10 @@ func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.T
 	}, nil
 }
 
-// proveAll proves the administrator and the consent, stores both in the flow, and returns the
-// account if it can attach the tenant.
-func (s *Service) proveAll(ctx context.Context, flow *ports.ConnectFlow, cookie, code secret.Text) (acc access.Account, err error) {
-	if flow.Administrator, err = s.prove(ctx, *flow, cookie, code); err != nil {
+// proveAdministratorAndConsent proves the administrator and the consent, and puts both into the
+// flow. It returns the account of the flow, or fails if the account cannot attach the tenant.
+func (s *Service) proveAdministratorAndConsent(ctx context.Context, flow *ports.ConnectFlow, cookie, code secret.Text) (acc access.Account, err error) {
+	if flow.Administrator, err = s.proveAdministrator(ctx, *flow, cookie, code); err != nil {
 		return access.Account{}, err
 	}
 	if flow.Profile, err = s.consentedProfile(ctx, flow.Claimed); err != nil {
@@ -76,8 +76,8 @@ func (s *Service) proveAll(ctx context.Context, flow *ports.ConnectFlow, cookie,
 	return s.checkTenantLimit(ctx, *flow)
 }
 
-// signInAnswer parses the redirect after the sign-in. It fails when the state does not belong to
-// the cookie, before the flow is changed.
+// signInAnswer parses the redirect after the sign-in. If the state does not belong to the cookie,
+// it fails, and the flow is not changed.
 func signInAnswer(rawQuery string, cookie secret.Text) (code secret.Text, declined bool, err error) {
 	state, err := singleParam(rawQuery, "state")
 	if err != nil || !constantTimeEqual(state, deriveToken(cookie, "sign-in")) {
@@ -87,11 +87,11 @@ func signInAnswer(rawQuery string, cookie secret.Text) (code secret.Text, declin
 	if err != nil {
 		return secret.Text{}, false, invalidLink()
 	}
-	if query.Has("error") {
+	if query.Has("error") { // the platform reports that the user did not sign in
 		return secret.Text{}, true, nil
 	}
-	text, err := singleParam(rawQuery, "code")
-	return secret.New(text), false, err
+	codeText, err := singleParam(rawQuery, "code")
+	return secret.New(codeText), false, err
 }
 
 // takeFlow moves the flow that the cookie names from one step to another. It fails with
@@ -114,9 +114,9 @@ func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to por
 	return flow, nil
 }
 
-// prove redeems the code of the sign-in and returns the administrator. It fails with
+// proveAdministrator redeems the code of the sign-in and returns the administrator. It fails with
 // connect_link_invalid when the administrator's tenant is not the claimed tenant.
-func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, code secret.Text) (tenant.Administrator, error) {
+func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow, cookie, code secret.Text) (tenant.Administrator, error) {
 	verifier, err := s.Sealer.Open(flow.Verifier, verifierAssociatedData(flow))
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("open verifier: %w", err)
@@ -134,9 +134,9 @@ func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, cod
 	return admin, nil
 }
 
-// consentedProfile reads the tenant's names. The call also proves the consent, because a sign-in
-// alone gives no access. A new consent takes the platform some seconds to apply, so a denied call
-// is tried again until ConsentTimeout ends.
+// consentedProfile reads the tenant's names. A successful call also proves the consent, because a
+// sign-in alone gives no access. The platform needs some seconds to apply a new consent, so
+// consentedProfile repeats a denied call until ConsentTimeout ends.
 func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.Profile, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, orDefault(s.ConsentTimeout, 15*time.Second))
 	defer cancel()
@@ -158,8 +158,8 @@ func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.
 	}
 }
 
-// checkTenantLimit returns the account if it can attach the tenant. This early check spares the
-// user a confirmation that must fail. Attach makes the binding check.
+// checkTenantLimit returns the account if it can attach the tenant. Attach enforces the limit. This
+// earlier check tells the user before the confirmation page.
 func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) (access.Account, error) {
 	acc, err := s.Accounts.Account(ctx, flow.Account)
 	if err != nil {
@@ -171,14 +171,14 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.Claimed); err == nil {
 		return acc, nil // the account already holds this tenant, so it needs no slot
 	}
-	held, err := s.Tenants.TenantCount(ctx, acc.ID)
+	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return access.Account{}, err
 	}
-	return acc, acc.MayAttach(held)
+	return acc, acc.MayAttach(tenantCount)
 }
 
-// saveProof stores the proven flow without its one-time secrets and moves it to the confirmation.
+// saveProof stores the flow without its one-time secrets, and moves it to the confirmation step.
 func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 	flow.Verifier, flow.Nonce = nil, ""
 	if err := s.Flows.SaveFlow(ctx, flow); err != nil {
@@ -193,9 +193,9 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 // tenant_limit_reached or tenant_held_elsewhere.
 //
 // The flow ends before the tenant is attached. If the process crashes in between, the user starts
-// again with a new link. If the store is unavailable, the flow continues, and the user can confirm
-// again: attaching twice is the same as attaching once. Confirm makes no slow call, because the sync that follows prepares the
-// tenant.
+// again with a new link. If the store is unavailable, Confirm moves the flow back, and the user can
+// confirm again. To attach a tenant twice has the same effect as once. Confirm calls no platform.
+// The sync that follows prepares the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
 	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
 		return tenant.Tenant{}, invalidLink()
@@ -234,9 +234,9 @@ func constantTimeEqual(a, b string) bool {
 	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-func orDefault(set, otherwise time.Duration) time.Duration {
-	if set > 0 {
-		return set
+func orDefault(value, defaultValue time.Duration) time.Duration {
+	if value > 0 {
+		return value
 	}
-	return otherwise
+	return defaultValue
 }

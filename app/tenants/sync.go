@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// syncLimit is the default of Service.Limit. A whole sync takes at most 110 s: storing the
-	// results takes the time after syncLimit.
+	// syncLimit is the default of Service.Limit. A sync takes at most 5 s longer, to store its
+	// results.
 	syncLimit = 105 * time.Second
 	// bootstrapLimit is how long a sync waits for a mail server that is being prepared.
 	bootstrapLimit = 20 * time.Second
@@ -39,7 +39,8 @@ type Synced struct {
 	MailboxError string
 }
 
-// syncRun is one sync in progress. Its tenant collects what the sync finds out.
+// syncRun is one sync in progress. tenant is the tenant with the changes that the sync has found so
+// far.
 type syncRun struct {
 	*Service
 	owner    access.AccountID
@@ -52,7 +53,8 @@ type syncRun struct {
 	answered bool
 	// deniedAt is the time at which the last call that the platform denied began.
 	deniedAt time.Time
-	// discoveryBegan is when the discovery began. Its lists show the platform as of then, or later.
+	// discoveryBegan is when the discovery began. The lists of domains and mailboxes are at least
+	// as recent.
 	discoveryBegan time.Time
 }
 
@@ -60,8 +62,8 @@ type syncRun struct {
 // It fails with tenant_not_found. It fails with access_denied when the consent or the assignment
 // was withdrawn. It returns the platform's error when the platform answered no call.
 //
-// The directory is read first, because only the directory distinguishes a withdrawn consent from a
-// missing grant at the mail server.
+// Sync reads the directory first. The directory denies access only if the consent was withdrawn.
+// The mail server also denies access while its own grant is missing.
 func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (Synced, error) {
 	t, err := s.heldTenant(ctx, owner, id)
 	if err != nil {
@@ -73,25 +75,25 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 	}
 	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, syncLimit))
 	defer cancel()
-	directory := r.readProfile(ctx)
-	if denied(directory) {
-		return Synced{}, r.saveRevoked(ctx, directory)
+	profileErr := r.readProfile(ctx)
+	if denied(profileErr) {
+		return Synced{}, r.saveRevoked(ctx, profileErr)
 	}
 	r.prepareMailServer(ctx)
 	r.enableSubmission(ctx)
-	listing, err := r.discover(ctx)
-	if denied(listing) {
-		return Synced{}, r.saveRevoked(ctx, listing)
+	listErr, err := r.discover(ctx)
+	if denied(listErr) {
+		return Synced{}, r.saveRevoked(ctx, listErr)
 	}
 	if err != nil {
 		return Synced{}, fmt.Errorf("discover: %w", err)
 	}
-	return r.finish(ctx, errors.Join(directory, listing))
+	return r.finish(ctx, errors.Join(profileErr, listErr))
 }
 
 // heldTenant returns the tenant. If the assignment of a managed tenant was withdrawn, it fails with
-// access_denied. This reveals nothing, because the account knew the tenant before. For any other
-// tenant that the account does not hold, it fails with tenant_not_found.
+// access_denied. This answer reveals nothing new, because the account held the tenant before. For
+// any other tenant that the account does not hold, it fails with tenant_not_found.
 func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if !errors.Is(err, fault.TenantNotFound) {
@@ -131,8 +133,8 @@ func (r *syncRun) call(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
-// saveRevoked stores that the consent was revoked, so that readiness shows it. It always returns an
-// error.
+// saveRevoked stores that the consent was revoked, so that the tenant's readiness shows it. It
+// always returns an error: err, or the error of the store.
 func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
 	r.tenant.Consent, r.tenant.Observed.Consent = tenant.ConsentRevoked, r.deniedAt
 	if saveErr := r.save(ctx); saveErr != nil {
@@ -147,20 +149,20 @@ func (r *syncRun) save(ctx context.Context) error {
 
 // finish stores the result of the sync and returns it. When the platform answered no call, the sync
 // fails with the platform's error, which tells the caller when to retry.
-func (r *syncRun) finish(ctx context.Context, directory error) (Synced, error) {
+func (r *syncRun) finish(ctx context.Context, directoryErr error) (Synced, error) {
 	r.tenant.Discovery, r.tenant.Observed.Discovery = tenant.DiscoveryCompleted, r.discoveryBegan
 	r.result.Discovery = Part{Status: tenant.PartCompleted}
-	if directory != nil {
+	if directoryErr != nil {
 		r.tenant.Discovery = tenant.DiscoveryFailed
-		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directory).Detail}
+		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directoryErr).Detail}
 	} else {
 		r.tenant.LastSyncAt = r.Now()
 	}
 	if err := r.save(ctx); err != nil {
 		return Synced{}, err
 	}
-	if !r.answered && directory != nil {
-		return Synced{}, fmt.Errorf("sync: %w", directory)
+	if !r.answered && directoryErr != nil {
+		return Synced{}, fmt.Errorf("sync: %w", directoryErr)
 	}
 	r.result.Partial = tenant.Partial(r.result.Bootstrap, r.result.SMTPAuth, r.result.Discovery, r.result.MailboxError)
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {

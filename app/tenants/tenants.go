@@ -50,7 +50,7 @@ type Service struct {
 	Settings    ports.AccountSettings
 	Policies    ports.SendPolicies
 	Runs        ports.SendRuns
-	Room        ports.SendCapacity
+	Capacity    ports.SendCapacity
 	Accounts    ports.Keys
 	// Platform is nil in an operator's command that runs without a mail platform. Only Withdraw,
 	// RemoveAllRules, Resume and Delete work then.
@@ -61,19 +61,20 @@ type Service struct {
 	Now        func() time.Time
 	// PublicURL is the base URL of the service, without a final slash.
 	PublicURL string
-	// PlatformName is the name of the mail platform's plugin. The paths of the connect pages have it.
+	// PlatformName is the name of the mail platform's plugin. It is part of the paths of the
+	// connect pages.
 	PlatformName string
-	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. It is false if operators accept
-	// tenants for which the platform no longer offers SMTP AUTH.
+	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. Operators set it to false where the
+	// platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
 	// Limit bounds a sync. It defaults to 105 s.
 	Limit time.Duration
 	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform.
 	// Pause is the time between two tries. They default to 15 s and 1 s.
 	ConsentTimeout, Pause time.Duration
-	// PassWait is how long a deletion waits for an enforcement pass to finish. CallWait is how long
-	// it then waits for the last platform call of a pass whose lease was revoked. They default to 5
-	// s and 20 s.
+	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the
+	// deletion revokes the lease of the pass. CallWait is how long the deletion then waits for the
+	// last platform call of that pass. They default to 5 s and 20 s.
 	PassWait, CallWait time.Duration
 }
 
@@ -89,8 +90,8 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 		return tenant.Tenant{}, tenant.Readiness{}, err
 	}
 	ready := t.Readiness(s.RequireSMTPAuth)
-	sends, err := s.Room.Sending(ctx, acc.ID, t.GUID, s.Now())
-	ready.Headroom = sends.Headroom()
+	capacity, err := s.Capacity.Sending(ctx, acc.ID, t.GUID, s.Now())
+	ready.Headroom = capacity.Headroom()
 	return t, ready, err
 }
 
@@ -117,8 +118,8 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 	return s.Tenants.Attach(ctx, acc.ID, t)
 }
 
-// newTenant returns a tenant in its state before the first sync. It fails when no random bytes can
-// be read.
+// newTenant returns a tenant in its state before the first sync. It fails when it cannot read
+// random bytes for the id.
 func (s *Service) newTenant(id tenant.GUID, p tenant.Profile) (tenant.Tenant, error) {
 	rowID, err := s.newID()
 	return tenant.Tenant{

@@ -18,9 +18,9 @@ import (
 const parallelReads = 6
 
 // readUnlisted reads, by name, each stored domain and mailbox that the platform did not list. A
-// list can come from a replica that lags, so an object is missed only if the read does not find it
-// either. An object that could not be read is neither found nor missed. Only an error of the store
-// is returned.
+// list can come from a replica that lags. An object is therefore missed only if the read by name
+// does not find it either. An object whose read fails is neither found nor missed. Only an error of
+// the store is returned.
 func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
 	var names, addresses []string
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
@@ -60,7 +60,7 @@ func without(names []string, listed map[string]bool) (rest []string) {
 
 // readEach reads objects by name. It returns the objects that it found, and the names for which the
 // platform answered notFound.
-func readEach[P any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (P, error)) (found []P, missed map[string]bool) {
+func readEach[T any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (T, error)) (found []T, missed map[string]bool) {
 	var (
 		wait  panics.Group
 		lock  sync.Mutex
@@ -71,7 +71,7 @@ func readEach[P any](ctx context.Context, names []string, notFound error, read f
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			var object P
+			var object T
 			err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
 				object, err = read(ctx, name)
 				return err

@@ -33,8 +33,8 @@ type WithSecret struct {
 
 // Create adds a webhook with a new secret. It fails with invalid_webhook_url or
 // webhook_limit_reached.
-func (s *Service) Create(ctx context.Context, n New, answer ports.Answer[WithSecret]) (WithSecret, error) {
-	if err := s.Sender.CheckURL(ctx, n.URL); err != nil {
+func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[WithSecret]) (WithSecret, error) {
+	if err := s.Sender.CheckURL(ctx, input.URL); err != nil {
 		return WithSecret{}, err
 	}
 	now := s.now()
@@ -42,12 +42,12 @@ func (s *Service) Create(ctx context.Context, n New, answer ports.Answer[WithSec
 	if err != nil {
 		return WithSecret{}, err
 	}
-	text, sealed, err := s.newSecret(n.Account, id)
+	text, sealed, err := s.newSecret(input.Account, id)
 	if err != nil {
 		return WithSecret{}, err
 	}
 	created := WithSecret{webhook.Webhook{
-		ID: id, Account: n.Account, URL: n.URL, Types: n.Types, Tenants: n.Tenants, Description: n.Description, Status: webhook.Enabled,
+		ID: id, Account: input.Account, URL: input.URL, Types: input.Types, Tenants: input.Tenants, Description: input.Description, Status: webhook.Enabled,
 		Secrets: webhook.Secrets{Current: sealed}, CreatedAt: now,
 	}, text}
 	completion, err := answer.Completion(created)
@@ -65,7 +65,7 @@ func (s *Service) newSecret(owner access.AccountID, id string) (text secret.Text
 	return text, sealed, err
 }
 
-// Change is the input of Update. A nil member stays as it is.
+// Change is the input of Update. A nil field does not change the webhook.
 type Change struct {
 	URL         *string
 	Types       *[]event.Type
@@ -94,9 +94,10 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id string,
 	})
 }
 
-func set[T any](member *T, to *T) {
-	if to != nil {
-		*member = *to
+// set sets field to the new value if there is one.
+func set[T any](field *T, newValue *T) {
+	if newValue != nil {
+		*field = *newValue
 	}
 }
 
@@ -113,7 +114,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string,
 	return w, s.Webhooks.RemoveWebhook(ctx, owner, id, completion)
 }
 
-// RotateSecret gives a webhook a new secret. The secret before also signs messages until the
+// RotateSecret gives a webhook a new secret. The previous secret also signs messages until the
 // overlap has passed. It fails with webhook_not_found.
 func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WithSecret]) (WithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
@@ -142,7 +143,8 @@ type Tested struct {
 }
 
 // Test sends an event of webhook.TestType once and waits for the result. It fails with
-// webhook_not_found. An endpoint that does not accept the event is no error.
+// webhook_not_found. If the endpoint does not accept the event, the result says so, and Test does
+// not fail.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
 	now := s.now()
 	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
@@ -150,15 +152,15 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		return Tested{}, err
 	}
 	if !claimed {
-		busy := "other deliveries to this endpoint are in progress; test it again when they have ended"
+		busy := "other deliveries to this endpoint are in progress; test again when they have ended"
 		return Tested{webhook.Failed, webhook.Attempt{At: now, Error: busy}}, nil
 	}
-	// A caller that leaves does not interrupt the try, which has its own deadline.
+	// The try has its own deadline and continues if the caller closes the connection.
 	tried, err := s.Tries.Try(context.WithoutCancel(ctx), d)
 	if err != nil {
 		return Tested{}, err
 	}
-	if tried.Due { // while the test was in progress, nothing else could be sent to a failing endpoint
+	if tried.Due { // a failing endpoint gets one try at a time, so other deliveries have waited for the test
 		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
 			return Tested{}, err
 		}

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// pollInterval is how often a process looks for events that other processes have logged.
+	// pollInterval is how often a process checks for events that other processes have logged.
 	pollInterval = 2 * time.Second
-	// maxAccounts is how many accounts a round of the fan-out serves, and maxEvents how many events
-	// of each. An account with many events therefore does not delay the others.
+	// maxAccounts is how many accounts a round of the fan-out serves, and maxEvents is how many
+	// events of each account. The limits keep an account with many events from delaying the others.
 	maxAccounts = 200
 	maxEvents   = 100
-	// fanOutBatch is how many accounts one transaction serves, which locks their webhooks meanwhile.
-	// maxClaims is how many deliveries it claims. The other slots stay free for other claims.
+	// fanOutBatch is how many accounts one transaction serves. The transaction locks their webhooks
+	// until it ends. maxClaims is how many deliveries it claims at most, so that other claims find
+	// free slots.
 	fanOutBatch = 20
 	maxClaims   = 256
 	// maxSweep is how many webhooks one sweep wakes, and maxDisabled how many it disables.
@@ -32,8 +33,8 @@ const (
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events are left. The accounts come in random order, so an account that fails
-// does not affect the same others in the next round.
+// tries. more is true if events are left. The accounts come in random order. An account that fails
+// therefore shares its batch with different accounts in the next round.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsBehind(ctx, maxAccounts)
 	if err != nil {
@@ -45,14 +46,14 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		left, err := w.fanOutAccounts(context.WithoutCancel(ctx), batch)
-		more, errs = more || left, append(errs, err)
+		eventsLeft, err := w.fanOutAccounts(context.WithoutCancel(ctx), batch)
+		more, errs = more || eventsLeft, append(errs, err)
 	}
 	return more, errors.Join(errs...)
 }
 
-// fanOutAccounts adds the deliveries of some accounts and starts their tries. What finds no slot is
-// claimed later.
+// fanOutAccounts adds the deliveries of some accounts and starts their tries. Deliveries for which
+// no slot is free are claimed later.
 func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchLimit)
 	defer cancel()
@@ -71,8 +72,8 @@ func (w *Worker) Handlers() map[string]ports.Handler {
 	return map[string]ports.Handler{Kind: w.Handle}
 }
 
-// Periodic returns the background jobs: waking due deliveries without a wake-up, disabling failing
-// webhooks, and deleting old deliveries.
+// Periodic returns the background jobs. One wakes due deliveries whose wake-up was lost, and
+// disables failing webhooks. The other deletes old deliveries.
 func (w *Worker) Periodic(sweep time.Duration) []ports.Periodic {
 	return []ports.Periodic{
 		{Kind: "webhook_sweep", Every: sweep, Do: w.Sweep},
@@ -90,11 +91,11 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := make([]ports.Wakeup, 0, len(due))
+	wakeups := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
-		all = append(all, wakeup(d.Account, d.ID))
+		wakeups = append(wakeups, wakeup(d.Account, d.ID))
 	}
-	return w.Queue.Wake(ctx, all...)
+	return w.Queue.Wake(ctx, wakeups...)
 }
 
 // dropOld deletes deliveries that are older than Keep, in batches.

@@ -11,42 +11,43 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// maxAccepted is of how many webhooks a process knows that their endpoint accepts messages.
+// maxAccepted bounds how many webhooks slots.accepted holds.
 const maxAccepted = 100_000
 
-// slots are the slots of a process for tries, with what the process has seen of the endpoints. An
-// endpoint that hangs keeps a slot for 15 s, so the standing of an endpoint limits its slots.
+// slots limits how many tries a process makes at the same time. It also remembers how the endpoints
+// behaved. An endpoint that hangs occupies a slot for 15 s. Endpoints of a lower standing therefore
+// get fewer slots.
 type slots struct {
-	all int
+	total int
 
 	mu       sync.Mutex // guards the fields below
 	idle     *sync.Cond // signalled when no slot is in use
 	used     ports.Slots
-	waiting  map[string][]*startedTry // tries without an answer so far, by webhook
-	accepted map[string]bool          // webhooks whose last try was accepted
+	waiting  map[string][]*startedTry // tries that wait for an answer, by webhook id
+	accepted map[string]bool          // ids of the webhooks whose last try was accepted
 	closed   bool
 }
 
 // startedTry is a try in progress.
 type startedTry struct {
-	standing webhook.Standing // of its slot
+	standing webhook.Standing // the standing of the endpoint when the slot was taken
 	began    time.Time
 }
 
-func newSlots(all int) *slots {
-	s := &slots{all: all, waiting: map[string][]*startedTry{}, accepted: map[string]bool{}}
+func newSlots(total int) *slots {
+	s := &slots{total: total, waiting: map[string][]*startedTry{}, accepted: map[string]bool{}}
 	s.idle = sync.NewCond(&s.mu)
 	return s
 }
 
-// take takes at most n slots. closed is true if no tries may begin any more.
+// take takes at most n slots. closed is true after close, when no new try may begin.
 func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return taken, true
 	}
-	free := func(standing webhook.Standing, used int) int { return max(0, standing.Share(s.all)-used) }
+	free := func(standing webhook.Standing, used int) int { return max(0, standing.Share(s.total)-used) }
 	taken.All = min(n, free(webhook.Proven, s.used.All))
 	taken.Unproven = min(taken.All, free(webhook.Unproven, s.used.Unproven+s.slow()))
 	taken.Failing = min(taken.Unproven, free(webhook.Failing, s.used.Failing))
@@ -57,7 +58,8 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	return taken, false
 }
 
-// slow counts the tries that began at a proven endpoint and have waited too long for its answer.
+// slow counts the tries to proven endpoints that have waited for an answer for webhook.SlowAfter or
+// longer.
 func (s *slots) slow() (n int) {
 	for _, tries := range s.waiting {
 		for _, t := range tries {
@@ -69,6 +71,8 @@ func (s *slots) slow() (n int) {
 	return n
 }
 
+// conduct returns how the endpoint of a webhook behaved: whether it accepted the last try, and for
+// how long a try has been waiting for its answer.
 func (s *slots) conduct(webhookID string) webhook.Conduct {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,8 +83,8 @@ func (s *slots) conduct(webhookID string) webhook.Conduct {
 	return c
 }
 
-// giveBack gives back slots.
-func (s *slots) giveBack(unused ports.Slots) {
+// release releases unused slots.
+func (s *slots) release(unused ports.Slots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used.All -= unused.All
@@ -91,7 +95,7 @@ func (s *slots) giveBack(unused ports.Slots) {
 	}
 }
 
-// begin notes that a try waits for the answer of an endpoint, in a slot that was taken.
+// begin records that a try in a taken slot waits for the answer of an endpoint.
 func (s *slots) begin(webhookID string, standing webhook.Standing) *startedTry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +104,7 @@ func (s *slots) begin(webhookID string, standing webhook.Standing) *startedTry {
 	return t
 }
 
-// answered notes that a try waits no longer, and whether the endpoint accepted the message.
+// answered records that a try no longer waits, and whether the endpoint accepted the message.
 func (s *slots) answered(webhookID string, t *startedTry, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +113,7 @@ func (s *slots) answered(webhookID string, t *startedTry, accepted bool) {
 		delete(s.waiting, webhookID)
 	}
 	if len(s.accepted) == maxAccepted {
-		clear(s.accepted) // webhooks that were deleted would stay forever
+		clear(s.accepted) // otherwise deleted webhooks would stay forever
 	}
 	if accepted {
 		s.accepted[webhookID] = true
@@ -118,14 +122,14 @@ func (s *slots) answered(webhookID string, t *startedTry, accepted bool) {
 	}
 }
 
-// end gives back the slot of a try.
+// end releases the slot of a try.
 func (s *slots) end(t *startedTry) {
 	taken := ports.Slots{All: 1, Unproven: 1, Failing: 1}
 	taken.Take(t.standing)
-	s.giveBack(ports.Slots{All: 1 - taken.All, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})
+	s.release(ports.Slots{All: 1 - taken.All, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})
 }
 
-// close makes take take no more slots.
+// close makes every later call of take return no slots.
 func (s *slots) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,12 +23,12 @@ func TestSlotsFollowTheConduct(t *testing.T) {
 			if closed || taken.All != all || taken.Unproven != unproven || taken.Failing != failing || taken.Standing(webhook.Webhook{ID: "a"}) != want {
 				t.Errorf("%s: %+v, standing %d", when, taken, taken.Standing(webhook.Webhook{ID: "a"}))
 			}
-			s.giveBack(taken)
+			s.release(taken)
 		}
 		try := func(standing webhook.Standing) *startedTry {
 			taken, _ := s.take(1)
 			taken.Take(standing)
-			s.giveBack(ports.Slots{All: taken.All, Unproven: taken.Unproven, Failing: taken.Failing})
+			s.release(ports.Slots{All: taken.All, Unproven: taken.Unproven, Failing: taken.Failing})
 			return s.begin("a", standing)
 		}
 		expect("at the start", webhook.Unproven, 16, 12, 8)

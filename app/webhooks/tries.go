@@ -17,32 +17,33 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease is how long a claim of a delivery is valid. It is longer than a try with the storing of its
-// result. After a crash the delivery is sent again when the lease has ended, with the same
-// webhook-id.
+// lease is how long a claim of a delivery is valid. It is longer than a try together with the
+// storing of its result. After a crash, the delivery is sent again when the lease has expired. Its
+// webhook-id header stays the same.
 const lease = 30 * time.Second
 
-// saveLimit bounds the storing of a result.
+// saveLimit bounds how long the storing of a result may take.
 const saveLimit = 10 * time.Second
 
 const (
 	// storePause is the shortest time between two batches of results.
 	storePause = 20 * time.Millisecond
-	// storeRetry is the pause before a batch is stored again that the database could not store.
+	// storeRetry is the pause after the database could not store a batch.
 	storeRetry = 500 * time.Millisecond
-	// storeBatch is how many results one transaction stores. It is about as many as a process has
-	// slots, so that what waited for the locks of a fan-out is stored at once.
+	// storeBatch is how many results one transaction stores. It is about the number of slots of a
+	// process. All results that waited for the locks of a fan-out can therefore be stored in one
+	// transaction.
 	storeBatch = 1000
 )
 
-// Tries sends claimed deliveries and stores the results. Results that come while a batch is being
-// stored are stored together in the next one.
+// Tries sends claimed deliveries and stores the results. Results that arrive while a batch is being
+// stored form the next batch.
 type Tries struct {
 	Deliveries ports.Deliveries
 	Sender     ports.WebhookSender
 	Sealer     ports.Sealer
 	Now        func() time.Time
-	// Chance returns a random number from 0 to below 1, for the jitter of pauses.
+	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
 	// Tried, if set, is called for each try. It is for metrics.
@@ -50,7 +51,7 @@ type Tries struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting []*result
-	storing bool // a goroutine stores what waits
+	storing bool // a goroutine stores the waiting results
 }
 
 // Tried is a delivery after a try.
@@ -59,11 +60,11 @@ type Tried struct {
 	Response webhook.Response
 	// Lag is the time from the event to the end of its first try. It is negative for a later try.
 	Lag time.Duration
-	// Due is true if the webhook has due deliveries that no claim has.
+	// Due is true if the webhook has due deliveries that are not claimed.
 	Due bool
 }
 
-// result is the result of a try, which waits until it is stored.
+// result is the result of a try that is waiting to be stored.
 type result struct {
 	ports.TriedDelivery
 	saved  ports.SavedDelivery
@@ -71,56 +72,57 @@ type result struct {
 	stored chan struct{} // closed when saved and err are set
 }
 
-// Try sends a claimed delivery once and stores the result. If ctx is cancelled meanwhile, the try
-// does not count, and the delivery is free for the next claim. It fails if the result cannot be
-// stored; the delivery is then sent again.
+// Try sends a claimed delivery once and stores the result. If ctx is cancelled before the answer,
+// the try does not count, and the delivery can be claimed again. Try fails if the result cannot be
+// stored. The delivery is then sent again.
 func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (Tried, error) {
 	return t.try(ctx, d, func(webhook.Response) {})
 }
 
-// try is Try. It calls answered before it stores the result.
+// try works as Try, and calls answered before it stores the result.
 func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (Tried, error) {
 	at := t.now()
-	r := t.send(ctx, d)
-	answered(r)
-	if ctx.Err() != nil && !r.Accepted() {
-		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
+	response := t.send(ctx, d)
+	answered(response)
+	if ctx.Err() != nil && !response.Accepted() {
+		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
 		defer cancel()
-		return Tried{Delivery: d.Delivery, Response: r}, t.Deliveries.ReleaseDelivery(saving, d.Webhook.Account, d.Delivery)
+		return Tried{Delivery: d.Delivery, Response: response}, t.Deliveries.ReleaseDelivery(saveCtx, d.Webhook.Account, d.Delivery)
 	}
-	tried := Tried{Delivery: d.After(r, at, t.Chance()), Response: r, Lag: -1}
+	tried := Tried{Delivery: d.After(response, at, t.Chance()), Response: response, Lag: -1}
 	if d.Event != nil && len(d.Attempts) == 0 {
-		tried.Lag = max(0, at.Add(r.Duration).Sub(d.Event.At))
+		tried.Lag = max(0, at.Add(response.Duration).Sub(d.Event.At))
 	}
 	if t.Tried != nil {
 		t.Tried(ctx, tried)
 	}
-	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: r.Gone()})
+	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.Gone()})
 	if err != nil {
 		return tried, fmt.Errorf("store the result of a delivery: %w", err)
 	}
 	if !saved.Saved {
-		t.Log.InfoContext(ctx, "the result of a delivery is not stored, because a later claim or change has it", "delivery", d.ID)
+		t.Log.InfoContext(ctx, "the result of a delivery is not stored, because the delivery was claimed or changed again", "delivery", d.ID)
 	}
 	tried.Due = saved.Due
 	return tried, nil
 }
 
-// store stores a result, with those of other tries that end meanwhile.
+// store stores a result, in one batch with the results of other tries that ended at about the same
+// time.
 func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
-	own := &result{TriedDelivery: d, stored: make(chan struct{})}
+	waiting := &result{TriedDelivery: d, stored: make(chan struct{})}
 	t.mu.Lock()
-	t.waiting = append(t.waiting, own)
+	t.waiting = append(t.waiting, waiting)
 	if !t.storing {
 		t.storing = true
-		panics.Go(t.storeAll, func(*panics.Error) {}) // storeSome has no panics
+		panics.Go(t.storeAll, func(*panics.Error) {}) // storeBatchOf catches panics
 	}
 	t.mu.Unlock()
-	<-own.stored
-	return own.saved, own.err
+	<-waiting.stored
+	return waiting.saved, waiting.err
 }
 
-// storeAll stores what waits until nothing does.
+// storeAll stores batches until no result waits.
 func (t *Tries) storeAll() {
 	for {
 		t.mu.Lock()
@@ -131,14 +133,14 @@ func (t *Tries) storeAll() {
 		if len(batch) == 0 {
 			return
 		}
-		t.storeSome(batch)
+		t.storeBatchOf(batch)
 		time.Sleep(storePause)
 	}
 }
 
-// storeSome stores a batch of results. It tries again while the database is busy, because a result that
-// is not stored repeats the message. A panic is an error of the batch.
-func (t *Tries) storeSome(batch []*result) {
+// storeBatchOf stores the results of a batch. It tries again while the database is busy, because a
+// message whose result is not stored is sent twice. A panic counts as an error of the whole batch.
+func (t *Tries) storeBatchOf(batch []*result) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
 	defer cancel()
 	tried := make([]ports.TriedDelivery, 0, len(batch))
@@ -163,10 +165,10 @@ func (t *Tries) storeSome(batch []*result) {
 	}
 }
 
-// send sends the message of a delivery. A message that cannot be made is a failed try.
+// send sends the message of a delivery. If the message cannot be made, the try fails.
 func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Response {
 	if d.Event == nil {
-		return webhook.Response{Error: "the event is kept no longer", Final: true}
+		return webhook.Response{Error: "the event is no longer stored", Final: true}
 	}
 	m, err := t.message(d)
 	if err != nil {
@@ -176,8 +178,9 @@ func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Respo
 	return t.Sender.Send(ctx, m)
 }
 
-// message returns the signed message of a delivery. Its timestamp is that of the machine's clock:
-// an endpoint compares it with its own clock, also in the sandbox, whose clock can be moved.
+// message returns the signed message of a delivery. Its timestamp is the time of the machine's
+// clock, also in the sandbox, whose clock can be moved. An endpoint compares the timestamp with its
+// own clock.
 func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
 	w := d.Webhook
 	var secrets []secret.Text

@@ -9,8 +9,8 @@
 //   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
 //   - change.go: creating and changing webhooks, secrets, test, redelivery and replay.
 //   - tries.go: Tries.
-//   - worker.go: Worker: which deliveries are sent when.
-//   - slots.go: the slots of a process for tries.
+//   - worker.go: Worker, which decides when each delivery is sent.
+//   - slots.go: the limit of simultaneous tries in a process.
 //   - fanout.go: the fan-out, and the periodic jobs.
 package webhooks
 
@@ -38,11 +38,11 @@ type Service struct {
 	Now        func() time.Time
 }
 
-// now has the precision of the store.
+// now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// List returns at most limit webhooks of the account, newest first, beginning after the webhook
-// before. more is true if older ones follow.
+// List returns at most limit webhooks of the account that are older than the webhook with the id
+// before, newest first. An empty id starts with the newest. more is true if older ones follow.
 func (s *Service) List(ctx context.Context, owner access.AccountID, before string, limit int) (list []webhook.Webhook, more bool, err error) {
 	list, err = s.Webhooks.Webhooks(ctx, owner, before, limit+1)
 	return list[:min(limit, len(list))], len(list) > limit, err

@@ -28,16 +28,17 @@ const (
 	noSlotPause = time.Second
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second
-	// claimBatch is of how many webhooks a transaction claims deliveries, and claimBatches how many
-	// such transactions run at once. A transaction waits for others that hold one of its webhooks.
+	// claimBatch is the number of webhooks whose deliveries one transaction claims. claimBatches is
+	// the number of such transactions that run at once. A transaction waits for another that has
+	// locked one of its webhooks.
 	claimBatch   = 50
 	claimBatches = 4
-	// roundPause is the shortest time between two rounds of the fan-out or of the claims. What
-	// becomes due meanwhile shares a transaction.
+	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
+	// Deliveries that become due in this time are claimed in one transaction.
 	roundPause = 25 * time.Millisecond
-	// batchLimit bounds the transaction of a batch.
+	// batchLimit bounds the time of a batch's transaction.
 	batchLimit = 15 * time.Second
-	// stopGrace is how long tries in progress may go on when the worker stops.
+	// stopGrace is how long tries in progress may go on after the worker was told to stop.
 	stopGrace = 2 * time.Second
 )
 
@@ -47,35 +48,35 @@ type Options struct {
 	Deliveries ports.Deliveries
 	Tries      *Tries
 	Queue      ports.Queue
-	// Logged receives a value after this process has logged events. Events of other processes are
-	// found within two seconds.
+	// Logged receives a value after this process has logged events. The worker finds events of
+	// other processes within two seconds.
 	Logged <-chan struct{}
 	Now    func() time.Time
 	Log    *slog.Logger
 	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints
-	// that are not proven get a part of them, see webhook.Standing.
+	// that are not proven get only some of the slots, see webhook.Standing.
 	Slots int
 	// Keep is how long deliveries are kept; 0 keeps them forever.
 	Keep time.Duration
 }
 
-// Worker sends the deliveries of all accounts. An endpoint that hangs occupies no handler of the
-// queue. A handler only notes that a webhook is due. The tries have slots of their own. The claims
-// limit the tries of one endpoint over all processes (webhook.Standing.Concurrent), and the slots
-// limit the tries of this process.
+// Worker sends the deliveries of all accounts. The handler of the queue only records that a webhook
+// is due, so an endpoint that hangs occupies no handler. Two limits apply to tries. The claims in
+// the database limit the simultaneous tries to one endpoint over all processes
+// (webhook.Standing.Concurrent). The slots limit the simultaneous tries of this process.
 type Worker struct {
 	Options
 
-	slots    *slots
-	sending  context.Context // of all tries
-	cancel   context.CancelFunc
-	loops    panics.Group    // of Start
-	looping  context.Context // of the loops
-	endLoops context.CancelFunc
+	slots       *slots
+	triesCtx    context.Context // all tries run in it
+	cancelTries context.CancelFunc
+	loops       panics.Group    // the fan-out and the claims
+	loopsCtx    context.Context // the loops run in it
+	endLoops    context.CancelFunc
 
-	mu sync.Mutex
-	// due has the times at which deliveries of webhooks are to be claimed, by the machine's clock.
-	// It is a hint: the sweep finds what is missing.
+	mu sync.Mutex // guards due
+	// due holds when the deliveries of each webhook are to be claimed, by the machine's clock. The
+	// sweep finds due webhooks that are missing here.
 	due   map[ports.DueWebhook]time.Time
 	woken chan struct{} // receives a value when due has changed
 }
@@ -83,32 +84,33 @@ type Worker struct {
 // NewWorker returns a worker that does nothing yet.
 func NewWorker(o Options) *Worker {
 	w := &Worker{Options: o, slots: newSlots(cmp.Or(o.Slots, defaultSlots)), due: map[ports.DueWebhook]time.Time{}, woken: make(chan struct{}, 1)}
-	w.sending, w.cancel = context.WithCancel(context.Background())
-	w.looping, w.endLoops = context.WithCancel(context.Background())
+	w.triesCtx, w.cancelTries = context.WithCancel(context.Background())
+	w.loopsCtx, w.endLoops = context.WithCancel(context.Background())
 	return w
 }
 
 // Start starts the fan-out and the claims of this process, which run until Stop. Each process reads
-// the logs by itself. A wake-up in the queue would add a job for each event, and after a crash the
-// events of its account would wait until the queue rescues the job.
+// the logs of events itself and uses no job of the queue. With jobs, each event would add one, and
+// after a crash the events of an account would wait until the queue rescues its job.
 func (w *Worker) Start() { w.start(w.repeatFanOut, w.repeatClaims) }
 
 func (w *Worker) start(loops ...func(context.Context)) {
 	for _, loop := range loops {
-		w.loops.Go(func() { loop(w.looping) })
+		w.loops.Go(func() { loop(w.loopsCtx) })
 	}
 }
 
 func (w *Worker) repeatFanOut(ctx context.Context) {
-	w.repeat(ctx, "webhooks wait: the fan-out of events fails and keeps trying", w.FanOut, func() time.Duration { return pollInterval }, w.Logged)
+	w.repeat(ctx, "new events do not reach webhooks: the fan-out failed and is tried again", w.FanOut, func() time.Duration { return pollInterval }, w.Logged)
 }
 
 func (w *Worker) repeatClaims(ctx context.Context) {
-	w.repeat(ctx, "webhooks wait: claiming deliveries fails and keeps trying", w.Claim, w.untilDue, w.woken)
+	w.repeat(ctx, "webhook deliveries wait: claiming them failed and is tried again", w.Claim, w.untilDue, w.woken)
 }
 
-// repeat runs rounds until ctx ends. After a round that leaves nothing it pauses, until it is
-// woken. It logs failure for the first of several rounds that fail.
+// repeat runs rounds until ctx ends. After a round that leaves no work, it waits for the pause or
+// for a value of wake. It logs the message failure for the first of several consecutive rounds that
+// fail.
 func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
@@ -128,9 +130,9 @@ func (w *Worker) repeat(ctx context.Context, failure string, round func(context.
 	}
 }
 
-// wait waits until the time has passed, or one of the others has happened.
-func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(d)
+// wait waits until the duration has passed, ctx ends, or wake has a value.
+func wait(ctx context.Context, duration time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(duration)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -139,20 +141,21 @@ func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// wakeup returns the wake-up of a webhook's deliveries. Each account has a fairness group of its
-// own for deliveries, so that they do not delay its other jobs.
+// wakeup returns the wake-up of a webhook's deliveries. It is in a separate fairness group of the
+// account, so that deliveries do not delay the account's other jobs.
 func wakeup(owner access.AccountID, id string) ports.Wakeup {
 	return ports.Wakeup{Kind: Kind, ID: id, Account: owner, SeparateGroup: true}
 }
 
-// Handle notes that a webhook has due deliveries. It is the handler of Kind.
+// Handle records that a webhook has due deliveries. It is the handler of Kind.
 func (w *Worker) Handle(_ context.Context, wakeup ports.Wakeup) error {
 	w.claimIn(0, ports.DueWebhook{Account: wakeup.Account, ID: wakeup.ID})
 	return nil
 }
 
-// claimIn makes deliveries of webhooks be claimed after a pause, unless they already are earlier.
-// It uses the machine's clock: the sandbox's clock may be hours ahead.
+// claimIn schedules the claim of the deliveries of webhooks after a pause. A webhook whose claim is
+// already scheduled earlier keeps that time. claimIn uses the machine's clock, because the
+// service's clock may be hours ahead in the sandbox.
 func (w *Worker) claimIn(pause time.Duration, webhooks ...ports.DueWebhook) {
 	at := time.Now().Add(pause)
 	w.mu.Lock()
@@ -164,11 +167,11 @@ func (w *Worker) claimIn(pause time.Duration, webhooks ...ports.DueWebhook) {
 	}
 	select {
 	case w.woken <- struct{}{}:
-	default: // the claims have not taken the last value yet
+	default: // the loop of the claims has not received the last value yet
 	}
 }
 
-// untilDue returns how long no webhook is due.
+// untilDue returns the time until the first webhook is due, at most an hour.
 func (w *Worker) untilDue() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,8 +199,8 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 }
 
 // Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and
-// starts their tries. What it leaves because an endpoint is busy is claimed after a try. more is
-// true if more webhooks may be due.
+// starts their tries. Deliveries that it leaves because an endpoint is busy are claimed after the
+// next try ends. more is true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	due := w.takeDue(claimBatches * claimBatch)
 	errs := make([]error, claimBatches)
@@ -232,7 +235,7 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 	return nil
 }
 
-// startTries starts the tries of claimed deliveries and gives the other slots back.
+// startTries starts the tries of claimed deliveries and releases the slots that they do not use.
 func (w *Worker) startTries(taken ports.Slots, claimed []ports.ClaimedDelivery) {
 	for _, d := range claimed {
 		taken.Take(d.Standing)
@@ -242,27 +245,27 @@ func (w *Worker) startTries(taken ports.Slots, claimed []ports.ClaimedDelivery) 
 			w.try(d, t)
 		}, func(e *panics.Error) { w.Log.Error("panic", "kind", Kind, "type", e.Type, "stack", e.Stack) })
 	}
-	w.slots.giveBack(taken)
+	w.slots.release(taken)
 }
 
-// try sends a delivery, and then notes when the webhook is due again.
+// try sends a delivery, and then schedules the webhook's next claim.
 func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
-	tried, err := w.Tries.try(w.sending, d, func(r webhook.Response) { w.slots.answered(d.WebhookID, t, r.Accepted()) })
-	own := ports.DueWebhook{Account: d.Webhook.Account, ID: d.WebhookID}
+	tried, err := w.Tries.try(w.triesCtx, d, func(r webhook.Response) { w.slots.answered(d.WebhookID, t, r.Accepted()) })
+	due := ports.DueWebhook{Account: d.Webhook.Account, ID: d.WebhookID}
 	switch {
-	case w.sending.Err() != nil:
+	case w.triesCtx.Err() != nil:
 	case err != nil:
-		w.Log.WarnContext(w.sending, "deliveries of a webhook wait for the next sweep", "webhook", d.WebhookID, "error", err)
+		w.Log.WarnContext(w.triesCtx, "deliveries of a webhook wait for the next sweep", "webhook", d.WebhookID, "error", err)
 	case tried.Due:
-		w.claimIn(0, own)
+		w.claimIn(0, due)
 	case tried.Delivery.Status == webhook.Pending:
-		w.claimIn(tried.Delivery.NextAttemptAt.Sub(w.now()), own)
+		w.claimIn(tried.Delivery.NextAttemptAt.Sub(w.now()), due)
 	}
 }
 
 // Stop starts no new tries and ends the loops of Start. Tries in progress may go on for two
-// seconds. Then they are interrupted: they do not count, and the next process repeats them. It
-// fails if they have not ended when ctx ends.
+// seconds. Then Stop interrupts them. An interrupted try does not count, and another process
+// repeats it. Stop fails if tries have not ended when ctx ends.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()
@@ -277,7 +280,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	case <-grace.C:
 	case <-ctx.Done():
 	}
-	w.cancel()
+	w.cancelTries()
 	select {
 	case <-ended:
 		return nil

@@ -12,17 +12,17 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// budgets enforces the call budgets that a provider's plugin describes. With Redis, all replicas
-// share the counters.
+// budgets enforces the call budgets that a provider's plugin describes. A budget is a number of
+// calls in a time window. With Redis, all replicas share the counters.
 type budgets struct {
 	provider string
 	describe describeFunc
 	counters ports.Limiter
 }
 
-// spend counts the cost of one call against each budget that covers its fault domain. If one
-// budget has too little left, spend undoes the whole count and returns false with the time until
-// a retry can succeed. The signature is that of breaker.Options.Budget.
+// spend takes the cost of one call from each budget that covers the call's fault domain. If one
+// budget has too little left, spend gives back the whole cost, and returns false with the time
+// until a retry can succeed. The signature is that of breaker.Options.Budget.
 func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retryIn time.Duration, ok bool) {
 	description, err := b.describe(ctx, b.provider)
 	if err != nil {
@@ -35,14 +35,14 @@ func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retr
 			continue
 		}
 		for range budget.Cost(operation) {
-			verdict, undoTake := b.counters.Take(ctx, ratelimit.Bucket{
+			decision, undoTake := b.counters.Take(ctx, ratelimit.Bucket{
 				Key: b.bucketKey(budget, owner), Limit: budget.Limit, Window: budget.Window,
 			})
-			if !verdict.Allowed {
+			if !decision.Allowed {
 				for _, undoTake := range undos {
 					undoTake()
 				}
-				return verdict.RetryIn, false
+				return decision.RetryIn, false
 			}
 			undos = append(undos, undoTake)
 		}
@@ -60,11 +60,11 @@ func (b budgets) bucketKey(budget wire.Budget, owner string) string {
 	return name
 }
 
-// owner returns the owner of a budget's bucket for a call, and whether the budget covers the
-// call. key is the kind of owner: "tenant", "credential" or "egress". faultDomain is a kind, or
-// a kind and an id, such as `tenant/<id>` or `credential/<fingerprint>`. A budget by credential
-// or by egress address covers every call. If faultDomain does not name its owner, the owner is
-// empty and all calls share one bucket.
+// owner returns the owner of a budget's bucket for a call, and whether the budget covers the call.
+// key is the kind of owner: "tenant", "credential" or "egress". faultDomain is a kind, or a kind
+// and an id, such as `tenant/<id>` or `credential/<fingerprint>`. A budget by credential or by
+// egress address (the service's own address) covers every call. If faultDomain does not name its
+// owner, the owner is empty and all calls share one bucket.
 func (b budgets) owner(key, faultDomain string) (owner string, covered bool) {
 	if kind, id, ok := strings.Cut(faultDomain, "/"); ok && kind == key {
 		return id, true

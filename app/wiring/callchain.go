@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// callChain has the interceptors that all calls of a provider share.
+// callChain has the interceptors that all calls to a provider share.
 type callChain struct {
 	measure  wire.Interceptor
 	circuits *breaker.Breaker
@@ -31,20 +31,21 @@ func newCallChain(c settings.Config, provider string, describe describeFunc, cou
 	})}, err
 }
 
-// accountCallTimeout limits each call that uses the credential of an account, because its server
-// may accept a connection and never answer.
+// accountCallTimeout limits each call that uses the credential of an account. The account chooses
+// the server, which may accept a connection and never answer.
 const accountCallTimeout = 20 * time.Second
 
-// interceptors returns the interceptors of the operator's calls, in the order in which a call passes
-// them: the measurement, then the circuit breaker with the budgets, then the failpoints of tests.
-func (c callChain) interceptors(of breaker.FaultDomain) []wire.Interceptor {
-	return []wire.Interceptor{c.measure, c.circuits.Interceptor(of), failpoints}
+// interceptors returns the interceptors of calls that use the operator's credential. A call passes
+// them in this order: the measurement, the circuit breaker with the budgets, the failpoints of
+// tests.
+func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
+	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpoints}
 }
 
-// accountInterceptors returns the interceptors of calls that use the credential of an account. They
-// have a timeout after the measurement.
-func (c callChain) accountInterceptors(of breaker.FaultDomain) []wire.Interceptor {
-	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(of), failpoints}
+// accountInterceptors returns the interceptors of calls that use the credential of an account. A
+// call passes a timeout after the measurement.
+func (c callChain) accountInterceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
+	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(faultDomain), failpoints}
 }
 
 // failpoints is an interceptor. It has a failpoint before and after each call.
@@ -73,7 +74,8 @@ func (o providerOptions) operatorConnections(c settings.Config) Connections {
 	return Connections{Settings: c.Providers, secrets: o.secrets, Files: &CredentialFiles{log: o.log}, Describe: o.host.Describe}
 }
 
-// newCallChains builds a call chain for each provider of a kind, by provider.
+// newCallChains builds a call chain for each provider of a kind. The key of the result is the
+// provider's name.
 func newCallChains(c settings.Config, o providerOptions, kind wire.Kind) (map[string]callChain, error) {
 	chains := map[string]callChain{}
 	for _, name := range o.host.Names(kind) {

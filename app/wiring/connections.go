@@ -21,7 +21,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// Connections builds the operator's part of provider connections from the operator's settings.
+// Connections builds provider connections from the operator's settings and credential files. A
+// connection holds the settings and secrets with which a plugin calls its provider. An account can
+// add its own part.
 type Connections struct {
 	// Settings are the settings of each provider, by provider and name.
 	Settings map[string]map[string]string
@@ -38,9 +40,9 @@ var kindTitles = map[wire.Kind]string{
 	wire.KindMail: "the mail platform", wire.KindDNS: "the DNS provider", wire.KindSending: "the sending platform",
 }
 
-// Of returns the operator's part of a provider's connection. It returns service_unavailable when
-// a required setting is missing or a credential file cannot be read. An error of Describe is
-// returned as it is.
+// Of returns the operator's part of a provider's connection. It returns service_unavailable when a
+// required setting is missing or a credential file cannot be read. It returns an error of Describe
+// unchanged.
 func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, error) {
 	description, err := c.Describe(ctx, provider)
 	if err != nil {
@@ -48,7 +50,7 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 	}
 	missing := fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s is not configured", kindTitles[description.Kind])
 	configured, fields := c.Settings[provider], description.FieldsOf(wire.OfOperator)
-	conn := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
+	connection := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	for _, field := range fields {
 		if field.Secret {
 			text, err := c.Files.read(ctx, provider, field.Name+"_file", configured[field.Name+"_file"])
@@ -59,30 +61,30 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 				text = c.secrets[provider][field.Name]
 			}
 			if !text.Empty() {
-				conn.Secrets[field.Name] = text
+				connection.Secrets[field.Name] = text
 			} else if field.Required {
 				return wire.Connection{}, missing
 			}
 			continue
 		}
-		conn.Settings[field.Name] = field.Default
+		connection.Settings[field.Name] = field.Default
 		if value := configured[field.Name]; value != "" {
-			conn.Settings[field.Name] = value
+			connection.Settings[field.Name] = value
 		}
-		if field.Required && conn.Settings[field.Name] == "" {
+		if field.Required && connection.Settings[field.Name] == "" {
 			return wire.Connection{}, missing
 		}
 	}
-	// The mail platform needs at least one of its secrets, but each single secret is optional.
-	if description.Kind == wire.KindMail && hasSecrets(fields) && len(conn.Secrets) == 0 {
+	// Each secret of the mail platform is optional, but one of them must be set.
+	if description.Kind == wire.KindMail && hasSecrets(fields) && len(connection.Secrets) == 0 {
 		return wire.Connection{}, missing
 	}
-	return conn, nil
+	return connection, nil
 }
 
 // joined returns a function that builds a provider's connection from the operator's part and an
-// account's part. The function runs for each call, because the operator's credential files can
-// change. describe returns the description of the provider's plugin.
+// account's part. The plugin host calls this function for each call, because the operator's
+// credential files can change. describe returns the description of the provider's plugin.
 func (c Connections) joined(provider string, account wire.Connection, describe func(context.Context, string) (wire.Description, error)) func(context.Context) (wire.Connection, error) {
 	return func(ctx context.Context) (wire.Connection, error) {
 		operator, err := c.Of(ctx, provider)
@@ -112,14 +114,14 @@ func SettingOf(field wire.Field) string {
 
 // ProviderSettingProblems returns an error for each provider that has settings but no plugin, and
 // for each setting of a provider that its plugin does not have. plugins are the names of all
-// plugins. A plugin that cannot be described is skipped.
+// plugins. ProviderSettingProblems skips a plugin whose description cannot be read.
 func ProviderSettingProblems(configured map[string]map[string]string, plugins []string, describe func(provider string) (wire.Description, error)) []settings.Problem {
 	var problems []settings.Problem
 	for _, provider := range slices.Sorted(maps.Keys(configured)) {
 		if !slices.Contains(plugins, provider) {
 			hint := "; the plugins are " + strings.Join(plugins, ", ")
-			if near := settings.Nearest(provider, plugins); near != "" {
-				hint = fmt.Sprintf("; did you mean providers.%s (%s_…)?", near, settings.VariableName("providers."+near))
+			if similar := settings.Nearest(provider, plugins); similar != "" {
+				hint = fmt.Sprintf("; did you mean providers.%s (%s_…)?", similar, settings.VariableName("providers."+similar))
 			}
 			problems = append(problems, settings.Problem{Setting: "providers." + provider, Text: "there is no plugin of a provider with this name" + hint})
 			continue
@@ -134,8 +136,8 @@ func ProviderSettingProblems(configured map[string]map[string]string, plugins []
 		}
 		for _, name := range UnknownSettings(description, configured[provider]) {
 			hint := "; its settings are " + strings.Join(known, ", ")
-			if near := settings.Nearest(name, known); near != "" {
-				hint = fmt.Sprintf("; did you mean %s (%s)?", near, settings.VariableName("providers."+provider+"."+near))
+			if similar := settings.Nearest(name, known); similar != "" {
+				hint = fmt.Sprintf("; did you mean %s (%s)?", similar, settings.VariableName("providers."+provider+"."+similar))
 			}
 			problems = append(problems, settings.Problem{
 				Setting: "providers." + provider + "." + name, Text: cmp.Or(description.Title, provider) + " has no such setting" + hint,
@@ -162,11 +164,11 @@ func UnknownSettings(description wire.Description, configured map[string]string)
 func (s *Service) checkProviderSettings(ctx context.Context, configured map[string]map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	var started panics.Group // the plugins start in parallel; the host keeps their descriptions
+	var starts panics.Group // the plugins start in parallel, and the host caches their descriptions
 	for provider := range configured {
-		started.Go(func() { _, _ = s.Host.Describe(ctx, provider) })
+		starts.Go(func() { _, _ = s.Host.Describe(ctx, provider) })
 	}
-	started.Wait()
+	starts.Wait()
 	var plugins []string
 	for _, p := range s.Host.Status() {
 		plugins = append(plugins, p.Name)

@@ -66,18 +66,18 @@ func (f *CredentialFiles) read(ctx context.Context, provider, setting, path stri
 	case file.lastValid.Empty():
 		return secret.Text{}, err
 	}
-	// Each different error is logged and counted once, not for each call.
+	// An error is logged and counted only when it differs from the last one, and not at each call.
 	if file.loggedError != err.Error() {
 		file.loggedError = err.Error()
-		f.log.ErrorContext(ctx, "the credential file has changed and cannot be used; the one read before stays in use",
+		f.log.ErrorContext(ctx, "the changed credential file cannot be used; its earlier content stays in use",
 			"provider", provider, "setting", setting, "file", path, "error", err)
 		f.addFailures(ctx, 1, provider, setting)
 	}
 	return file.lastValid, nil
 }
 
-// initFailureCounter sets the failure counter of each configured file to 0. Without the 0,
-// Prometheus does not see the first failure as an increase.
+// initFailureCounter sets the failure counter of each configured file to 0, so that Prometheus sees
+// the first failure as an increase.
 func (f *CredentialFiles) initFailureCounter(ctx context.Context, provider string, settings map[string]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +103,7 @@ func (f *CredentialFiles) addFailures(ctx context.Context, n int64, provider, se
 
 // readCredentialFile reads a file and rejects content that is recognizably incomplete. When the
 // file begins like PEM, or its last valid content was PEM, it must hold a certificate and its key.
-// Otherwise a part of a half-written PEM file could be used as a secret.
+// Otherwise the beginning of a PEM file that is still being written could be used as a secret.
 func readCredentialFile(path string, lastValid secret.Text) (secret.Text, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

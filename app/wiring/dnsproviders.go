@@ -28,7 +28,7 @@ type DNSProviders struct {
 	fingerprinter ports.Fingerprinter
 	operator      Connections
 	chains        map[string]callChain           // by provider
-	nameServers   func(provider string) []string // of a sandbox; nil otherwise
+	nameServers   func(provider string) []string // the name servers in a sandbox; nil otherwise
 
 	mu    sync.Mutex
 	cache map[string]dns.Provider // the described providers, by name
@@ -111,7 +111,7 @@ func (p *DNSProviders) describe(ctx context.Context, name string) {
 		return
 	}
 	servers := description.NameServers
-	if len(servers) > 0 && p.nameServers != nil { // without patterns, any server can be the provider's
+	if len(servers) > 0 && p.nameServers != nil { // a provider without patterns of name servers cannot be detected by them
 		servers = slices.Concat(servers, p.nameServers(name))
 	}
 	p.mu.Lock()
@@ -119,8 +119,9 @@ func (p *DNSProviders) describe(ctx context.Context, name string) {
 	p.cache[name] = dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers}
 }
 
-// For returns a provider's port for one credential. A call is measured, then passes the circuit
-// of the credential, then reaches the plugin. The calls of a provider without a plugin fail.
+// For returns the port of a provider for one credential. A call is measured, then passes the
+// circuit breaker of the credential, then reaches the plugin. If the provider has no plugin, every
+// call fails.
 func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
@@ -130,8 +131,8 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 	return p.plugin(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprint(account)))...)
 }
 
-// fingerprint returns the name of a credential in the keys of circuits and budgets, which Redis
-// stores. It is a keyed hash that reveals nothing about the credential without the key. Equal
+// fingerprint returns the name of a credential in the keys of circuits and budgets. Redis stores
+// these keys, so the fingerprint is a keyed hash, which reveals nothing about the credential. Equal
 // credentials have the same fingerprint, in all accounts and all replicas.
 func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))

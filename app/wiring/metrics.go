@@ -22,16 +22,16 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// meterName is the instrumentation scope of this package's metrics. It is the path of a different
-// package, which had the metrics first. It does not change, because exporters publish it.
+// meterName is the instrumentation scope of this package's metrics. Exporters publish it, so it
+// keeps the path of the package that had the metrics first.
 const meterName = "github.com/tenantry/tenantry/app/tenantry"
 
 // DatabaseTimeout bounds a database query of a health check or of a scrape.
 const DatabaseTimeout = 2 * time.Second
 
 // pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for one
-// ping. If each check pinged a hanging database, the second check would exceed its deadline, and its
-// caller would consider the service down.
+// ping. If each check made its own ping, the second check would exceed its deadline while the
+// database hangs, and its caller would consider the service down.
 const pingCacheTTL = time.Second
 
 // databaseHealth checks whether the database answers. Checks within pingCacheTTL share one ping.
@@ -102,8 +102,8 @@ func (s *Service) registerGauges(c settings.Config) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// guarded returns a callback that returns a panic of observe as an error. The meter calls callbacks
-// in its own goroutine.
+// guarded returns a callback that turns a panic of observe into an error. Without it a panic would
+// end the process, because the meter calls callbacks in its own goroutine.
 func guarded(observe metric.Callback) metric.Callback {
 	return func(ctx context.Context, o metric.Observer) error {
 		return panics.Catch(func() error { return observe(ctx, o) })

@@ -17,12 +17,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// storedCountsTTL is how long the counts of a query are reused. Each replica is scraped often,
-// and each query counts all rows.
+// storedCountsTTL is how long the gauges reuse the counts of a query. A query counts all rows, and
+// each replica is scraped often.
 const storedCountsTTL = 15 * time.Second
 
-// lagThreshold is the age from which the last count of a tenant's messages is reported as lagging.
-// By then at least two enforcement passes have failed to count the messages.
+// lagThreshold is the age at which the last count of a tenant's messages counts as lagging. By then
+// at least two enforcement passes have failed to count the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
 // storedGauges observes what the database and the queue hold. With PostgreSQL, all replicas
@@ -31,7 +31,7 @@ type storedGauges struct {
 	queue    jobQueue
 	checks   ports.DomainChecks
 	sends    ports.SendWatch
-	hooks    ports.WebhookWatch
+	webhook  ports.WebhookWatch
 	now      func() time.Time
 	jobKinds []string // all kinds; a kind without a waiting job is reported as 0
 	ttl      time.Duration
@@ -51,14 +51,14 @@ type storedCounts struct {
 	backlog []ports.Backlog
 	domains ports.DomainHealth
 	sends   ports.SendHealth
-	hooks   ports.WebhookHealth
+	webhook ports.WebhookHealth
 }
 
 // registerStoredGauges registers the gauges of stored data. It fails when an instrument cannot be
 // created.
 func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) error {
 	g, errs := &storedGauges{
-		queue: s.Queue, checks: s.Store, sends: s.Store, hooks: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
+		queue: s.Queue, checks: s.Store, sends: s.Store, webhook: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
 	}, []error(nil)
 	meter := otel.Meter(meterName)
 	gauge := func(name, description string) metric.Float64ObservableGauge {
@@ -116,7 +116,7 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	}
 	o.ObserveFloat64(g.unread, unread)
 	g.enforcement.observe(o, counts.sends, g.now())
-	g.webhooks.observe(o, counts.hooks, g.now())
+	g.webhooks.observe(o, counts.webhook, g.now())
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (g *storedGauges) queryCounts(ctx context.Context) (counts storedCounts, er
 	if counts.sends, err = g.sends.SendHealth(ctx, now, now.Add(-lagThreshold)); err != nil {
 		return counts, err
 	}
-	counts.hooks, err = g.hooks.WebhookHealth(ctx, now)
+	counts.webhook, err = g.webhook.WebhookHealth(ctx, now)
 	return counts, err
 }
 

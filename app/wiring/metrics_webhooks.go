@@ -29,8 +29,8 @@ func (g webhookGauges) all() []metric.Observable {
 }
 
 func (g webhookGauges) observe(o metric.Observer, h ports.WebhookHealth, now time.Time) {
-	for state, n := range map[string]int{"working": h.Enabled - h.Failing, "failing": h.Failing, "disabled": h.Disabled} {
-		o.ObserveFloat64(g.endpoints, float64(n), labels("state", state))
+	for state, count := range map[string]int{"working": h.Enabled - h.Failing, "failing": h.Failing, "disabled": h.Disabled} {
+		o.ObserveFloat64(g.endpoints, float64(count), labels("state", state))
 	}
 	o.ObserveFloat64(g.pending, float64(h.Pending))
 	late := 0.0

@@ -56,9 +56,9 @@ func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now fun
 	return store, nil
 }
 
-// RequireDatabase returns an error when the embedded database does not exist. Commands other than
-// `tenantry serve`, `migrate`, `dev` and `restore` call it before they open the database: in a wrong
-// folder or with the wrong settings they would create an empty database and succeed.
+// RequireDatabase returns an error when the embedded database does not exist. All commands call it
+// before they open the database, except `tenantry serve`, `migrate`, `dev` and `restore`. Otherwise
+// a command in a wrong folder or with wrong settings would create an empty database and succeed.
 func RequireDatabase(c settings.Config) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +154,8 @@ func CatalogFix(dir string, err error) string {
 }
 
 // OpenKeyset opens the keyset. If create is set and the file does not exist, it creates one. It
-// refuses to do so when the database holds data that an earlier keyset sealed: a new keyset
-// would hide the loss of the earlier one until the first decryption fails.
+// creates none when the database holds values that an earlier keyset encrypted. A new keyset would
+// hide the loss of the earlier one until the first decryption fails.
 func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
 	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
 		keysetLost, err := store.HasSealedValues(ctx)
@@ -164,8 +164,8 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 		}
 		if keysetLost {
 			return nil, cli.WithFix(
-				fmt.Errorf("there is no keyset at %s, and the database holds values that a keyset sealed", c.KeysetFile),
-				"restore the keyset from its backup, or correct keyset_file; to give up the sealed values: `tenantry keyset create`",
+				fmt.Errorf("there is no keyset at %s, and the database holds values that a keyset encrypted", c.KeysetFile),
+				"restore the keyset from its backup, or correct keyset_file; to continue without the encrypted values: `tenantry keyset create`",
 			)
 		}
 	}
@@ -180,11 +180,11 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 func KeysetError(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return cli.WithFix(fmt.Errorf("%s exists already", file), "stored secrets are sealed with this keyset: `tenantry keyset rotate` adds a key to it")
+		return cli.WithFix(fmt.Errorf("%s exists already", file), "stored secrets are encrypted with this keyset: `tenantry keyset rotate` adds a key to it")
 	case errors.Is(err, fs.ErrNotExist):
 		return cli.WithFix(fmt.Errorf("there is no keyset at %s", file), "correct the setting keyset_file; `tenantry keyset create` creates the first keyset")
 	case errors.Is(err, secrets.ErrStaged):
-		return cli.WithFix(err, "copy the file to every replica, then run `tenantry keyset rotate` to seal with the staged key")
+		return cli.WithFix(err, "copy the file to every replica, then run `tenantry keyset rotate` to encrypt with the staged key")
 	case errors.Is(err, fs.ErrPermission):
 		return cli.WithFix(fmt.Errorf("the keyset cannot be accessed: %w", err), cli.FixUser)
 	default:
@@ -194,8 +194,8 @@ func KeysetError(file string, err error) error {
 
 // RecordAction writes an audit event about an action outside the database, such as adding a plugin.
 // It does nothing when the embedded database does not exist, or when the database has no audit
-// table yet. details must not hold secrets. The returned error says that the action is done and that
-// its record is missing.
+// table yet. details must not hold secrets. If the event cannot be written, the error says that the
+// action is done and not recorded.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -37,25 +37,26 @@ import (
 )
 
 const (
-	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs without a
-	// wake-up. The jobs of a killed worker must resume within 90 s. This interval plus a worker's
-	// lease is shorter.
+	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs whose wake-up was
+	// lost. The jobs of a killed worker must resume within 90 s. The sum of this interval and of a
+	// worker's lease is less than that.
 	jobSweepEvery = 30 * time.Second
 
 	// domainSweepEvery is the interval of the sweep that wakes due domain checks.
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox has the same interval: tests trigger enforcement through its control
-	// interface, and a more frequent sweep would often enforce before that.
+	// be counted. The sandbox has the same interval. Its users trigger enforcement through the
+	// control interface, and a more frequent sweep would often enforce before them.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
 	// that reads a session ends it earlier.
 	sessionSweepEvery = time.Minute
 
-	// refreshEvery is the longest time between two reads of an integration's sending platform.
-	// The reads stay far below the platforms' limits, which allow dozens of pages a minute.
+	// refreshEvery is the time between two reads of an integration's accounts at its sending
+	// platform. With this interval the reads stay far below the limits of the platforms, which
+	// allow dozens of pages a minute.
 	refreshEvery = 6 * time.Hour
 
 	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
@@ -69,8 +70,8 @@ const (
 	keyBatchTimeout = 10 * time.Second
 )
 
-// SandboxTimetable is the retry policy of provisioning jobs in the sandbox: the usual one with
-// short pauses.
+// SandboxTimetable is the retry policy of provisioning jobs in the sandbox. It is the default
+// policy with shorter pauses.
 var SandboxTimetable = func() provisioning.Timetable {
 	t := provisioning.DefaultTimetable
 	t.First, t.Longest, t.Between = time.Second, 15*time.Second, time.Second
@@ -146,8 +147,8 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
-// expired sessions and deliveries. It also drops old events and audit entries. The periodic sweeps do the same.
-// The sandbox calls WakeDueJobs after its clock was moved.
+// expired sessions and deliveries. It also deletes old events and audit entries. Otherwise the
+// periodic sweeps do this. The sandbox calls WakeDueJobs after its clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
@@ -160,8 +161,8 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 	)
 }
 
-// runsForInactiveAccounts has each kind of job, and whether the jobs of a suspended or closed
-// account run. If not, they wait. See docs/decisions/0023-inactive-accounts.md.
+// runsForInactiveAccounts says for each kind of job whether it runs for suspended and closed
+// accounts. Jobs that do not run wait. See docs/decisions/0023-inactive-accounts.md.
 var runsForInactiveAccounts = map[string]bool{
 	dnsruns.Kind:             false,
 	domains.CheckKind:        false,
@@ -172,8 +173,8 @@ var runsForInactiveAccounts = map[string]bool{
 }
 
 // onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The
-// sweeps leave such jobs out, but a wake-up can be older than the suspension. After the account is
-// resumed, the next sweep wakes the job.
+// sweeps exclude the jobs of inactive accounts, but a wake-up can be older than the suspension.
+// After the account is resumed, the next sweep wakes the job.
 func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Handler {
 	return func(ctx context.Context, w ports.Wakeup) error {
 		acc, err := accounts.Account(ctx, w.Account)
@@ -190,8 +191,8 @@ func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Hand
 	}
 }
 
-// StopQueue waits until running handlers and deliveries finish, at most until ctx ends. It returns
-// an error when some did not; their jobs are woken again later.
+// StopQueue waits until running handlers and deliveries finish, at most until ctx ends. If some did
+// not finish, it returns an error, and their jobs run again later.
 func (s *Service) StopQueue(ctx context.Context) error {
 	if err := errors.Join(s.WebhookWorker.Stop(ctx), s.Queue.Stop(ctx)); err != nil {
 		return cli.WithFix(fmt.Errorf("jobs: %w", err), "the jobs continue after the next start; raise drain_time if this happens often")
@@ -268,8 +269,8 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	return nil
 }
 
-// EnforceNow runs one enforcement pass over all tenants. It logs failures of the mail platform
-// and leaves them to the next pass; it returns all other errors.
+// EnforceNow runs one enforcement pass over each tenant. It only logs failures of the mail
+// platform, because the next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
 	if outcome.Of(err) != 0 {

@@ -87,14 +87,14 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 
 func (p *sendingPlatforms) provider(ctx context.Context, description wire.Description) integration.Provider {
 	provider := integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)}
-	var all []string
+	var fieldNames []string
 	for _, f := range description.FieldsOf(wire.OfAccount) {
-		all = append(all, f.Name)
+		fieldNames = append(fieldNames, f.Name)
 		if f.Required {
 			provider.Needs = append(provider.Needs, f.Name)
 		}
 	}
-	provider.Capabilities = p.Capabilities(ctx, description.Name, all)
+	provider.Capabilities = p.Capabilities(ctx, description.Name, fieldNames)
 	return provider
 }
 
@@ -131,7 +131,7 @@ func (p *sendingPlatforms) authHosts(description wire.Description) []string {
 }
 
 // operatorValue returns the operator's value of a field, or the field's default. For a secret it
-// returns the source of the value: the path of its file, or a note that the sandbox set it.
+// returns the path of the secret's file, or "the sandbox" if the sandbox set the secret.
 func (p *sendingPlatforms) operatorValue(description wire.Description, f wire.Field) string {
 	values := p.operator.Settings[description.Name]
 	if !f.Secret {
@@ -153,13 +153,13 @@ func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, ac
 	if err != nil {
 		return integration.Capabilities{}
 	}
-	can := func(capability string) bool {
+	supports := func(capability string) bool {
 		return slices.Contains(description.Capabilities, capability) && !slices.ContainsFunc(description.Needs[capability], func(field string) bool {
 			return !p.hasField(description, field, accountFields)
 		})
 	}
 	return integration.Capabilities{
-		OAuth: can(integration.CanOAuth), MailboxRefresh: can(integration.CanRefresh), MailboxDisconnect: can(integration.CanDisconnect),
+		OAuth: supports(integration.CanOAuth), MailboxRefresh: supports(integration.CanRefresh), MailboxDisconnect: supports(integration.CanDisconnect),
 	}
 }
 
@@ -178,8 +178,8 @@ func (p *sendingPlatforms) hasField(description wire.Description, field string, 
 	}
 }
 
-// For returns a platform's port for one credential. A call is measured, then passes the circuit
-// breaker, then reaches the plugin. The calls of a platform without a plugin fail.
+// For returns the port of a platform for one credential. A call is measured, then passes the
+// circuit breaker, then reaches the plugin. If the platform has no plugin, every call fails.
 func (p *sendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
@@ -203,13 +203,13 @@ func (p *sendingPlatforms) faultDomain(provider string) string {
 	return "provider"
 }
 
-// fingerprint returns the name of a credential in circuits and budgets. It covers the API key
-// and all settings except the workspace. Platforms count calls by key, so integrations with one
-// key in several workspaces share a fingerprint.
+// fingerprint returns the name of a credential in circuits and budgets. It covers the API key and
+// all settings except the workspace. Platforms count calls by API key. Integrations that use one
+// key in several workspaces therefore share a fingerprint.
 func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
-	conn := wire.Connection{Settings: maps.Clone(credential.Settings), Secrets: map[string]secret.Text{apiKeyField: credential.Secrets[apiKeyField]}}
-	delete(conn.Settings, workspaceField)
-	sum, err := p.fingerprinter.Fingerprint([]byte(conn.Fingerprint()))
+	connection := wire.Connection{Settings: maps.Clone(credential.Settings), Secrets: map[string]secret.Text{apiKeyField: credential.Secrets[apiKeyField]}}
+	delete(connection.Settings, workspaceField)
+	sum, err := p.fingerprinter.Fingerprint([]byte(connection.Fingerprint()))
 	if err != nil {
 		p.log.Error("credentials of sending platforms share circuits and budgets, because no fingerprint could be computed", "error", err)
 	}

@@ -11,21 +11,22 @@
 //   - Overrides replaces the clock, the credentials and the intervals, for the sandbox.
 //   - Connections builds the operator's part of a provider connection from the settings and the
 //     credential files.
-//   - DNSProviders and sendingPlatforms resolve a provider's name to the port that calls its
-//     plugin. Every call passes a callChain: measurement, circuit breaker, budget.
+//   - DNSProviders and sendingPlatforms return, for a provider's name, the port that calls the
+//     provider's plugin. Every call passes a callChain: measurement, circuit breaker, budget.
 //
 // The files:
 //
 //   - service.go: Assemble, the HTTP handler, Close.
-//   - open.go: opening and migrating the database, the plugin folder and the keyset; errors with
-//     a remedy; audit records of commands that act outside the database.
+//   - open.go: opens and migrates the database, opens the plugin folder and the keyset, and records
+//     commands that act outside the database in the audit log.
 //   - queue.go: the queue and the list of background jobs.
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
 //   - callchain.go: the call chain. budgets.go: how many calls a provider allows.
-//   - dnsproviders.go, sendingplatforms.go: one catalog of plugins per kind.
-//   - metrics.go, metrics_stored.go: gauges of this process, and gauges counted in the database.
-//     metrics_webhooks.go: those of webhooks.
+//   - dnsproviders.go, sendingplatforms.go: the providers of one kind, with the plugins that call
+//     them.
+//   - metrics.go: the gauges of this process. metrics_stored.go and metrics_webhooks.go: gauges
+//     that are counted in the database.
 //
 // Start with Assemble.
 package wiring
@@ -97,18 +98,19 @@ const telemetryFlushTimeout = 2 * time.Second
 type Overrides struct {
 	// Now is the clock.
 	Now func() time.Time
-	// Secrets are credentials that no file holds, by provider and field.
+	// Secrets are credentials of simulated providers, by provider and field. No file holds them.
 	Secrets map[string]map[string]secret.Text
 	// Timetable is the retry policy of provisioning jobs.
 	Timetable provisioning.Timetable
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OwnProviders are the provider settings that the operator set, if the sandbox has added others
-	// to Config.Providers. Assemble fails if one of them is misspelt.
+	// OwnProviders are the provider settings that the operator set. The sandbox sets them, because
+	// it adds its own settings to Config.Providers. Assemble fails if one of OwnProviders is
+	// misspelt.
 	OwnProviders map[string]map[string]string
 	// NameServers returns the name servers of a DNS provider in a sandbox. A provider whose plugin
-	// describes its name servers is detected by these too. It may be nil.
+	// describes name servers is also detected by these. It may be nil.
 	NameServers func(provider string) []string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
@@ -151,7 +153,7 @@ type Service struct {
 	webhooks     *webhooks.Service
 	idempotency  guard.Idempotency
 
-	// WebhookWorker sends the deliveries of webhooks. Its Start begins the fan-out of events;
+	// WebhookWorker sends the deliveries of webhooks. Its Start begins the fan-out of events.
 	// StopQueue stops it.
 	WebhookWorker *webhooks.Worker
 
@@ -203,15 +205,15 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.Host, err = openHost(c, s.limiter, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
-	own := c.Providers
+	ownProviders := c.Providers
 	if o.OwnProviders != nil {
-		own = o.OwnProviders
+		ownProviders = o.OwnProviders
 	}
-	if err := s.checkProviderSettings(ctx, own); err != nil {
+	if err := s.checkProviderSettings(ctx, ownProviders); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
-	// The keyset is opened after the other adapters: a failed start must not leave a new keyset
-	// behind.
+	// The keyset is opened after the other adapters, because a failed start must not leave a new
+	// keyset behind.
 	sealer, err := OpenKeyset(ctx, c, s.Store, secrets.CreateMissing)
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
@@ -247,14 +249,14 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	return s, nil
 }
 
-// memoryTarget is the memory of the Go runtime above which the heap is collected as often as
-// necessary.
+// memoryTarget is the soft memory limit of the Go runtime. Close to it, the runtime collects
+// garbage more often.
 const memoryTarget = 128 << 20
 
 // tuneGC lets the heap grow to five times the live heap before a collection, instead of twice. The
 // live heap is about ten megabytes. With the default, collections took an eighth of the CPU time of
-// a list request. Above memoryTarget the heap grows less: many connections make the live heap five
-// times as large. If GOGC or GOMEMLIMIT is set, it takes precedence.
+// a list request. memoryTarget bounds this growth, because many connections can make the live heap
+// five times as large. If GOGC or GOMEMLIMIT is set, it takes precedence.
 func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -290,7 +292,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.keys = &keys.Service{Keys: s.Store, Issued: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
-		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
+		Capacity: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
@@ -331,8 +333,8 @@ func (s *Service) Handler() http.Handler {
 }
 
 // Close ends the plugins, stores the last uses of API keys, then closes the limiter, the queue and
-// the store, and returns their errors. In parallel it exports the last telemetry. It only logs a
-// failure of the export.
+// the store, and returns their errors. At the same time it exports the last telemetry. It only logs
+// a failure of this export.
 func (s *Service) Close(ctx context.Context) error {
 	var flush panics.Group
 	flush.Go(func() {

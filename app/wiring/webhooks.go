@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// webhookSweepEvery is the interval of the sweep that wakes due deliveries without a wake-up.
+// webhookSweepEvery is the interval of the sweep that wakes due deliveries whose wake-up was lost.
 const webhookSweepEvery = 30 * time.Second
 
 // initWebhooks builds the use cases and the worker of webhooks. It fails when the metrics cannot be
@@ -47,9 +47,9 @@ type failpointSender struct{ ports.WebhookSender }
 
 func (f failpointSender) Send(ctx context.Context, m webhook.Message) webhook.Response {
 	failpoint.Before("webhook send")
-	r := f.WebhookSender.Send(ctx, m)
-	if r.Accepted() {
+	response := f.WebhookSender.Send(ctx, m)
+	if response.Accepted() {
 		failpoint.After("webhook send")
 	}
-	return r
+	return response
 }

@@ -2,9 +2,9 @@
 
 // Package access holds accounts, their plans and their API keys.
 //
-// Account in access.go is the main type: its methods say what the plan and the status of an account
-// allow. key.go creates and parses API keys, and reads them from the Authorization header. Bounds in
-// bounds.go limits what a key may do; the scopes that it can hold are in scope.go.
+// Account in access.go is the main type. Its methods say what the plan and the status of the
+// account allow. key.go creates and parses API keys, and reads them from the Authorization header.
+// Bounds in bounds.go limits what a key may do; the scopes that it can hold are in scope.go.
 package access
 
 import (
@@ -37,8 +37,8 @@ type Account struct {
 	TenantsHeld int
 }
 
-// Plan holds the name and the limits of an account's plan. The limits of a single account may
-// differ from those in Plans.
+// Plan holds the name and the limits of an account's plan. The limits of one account may differ
+// from those that Plans returns.
 type Plan struct {
 	Name         string
 	TenantSlots  int
@@ -105,7 +105,7 @@ func NoSuchPlan() error {
 	for _, plan := range Plans() {
 		names = append(names, plan.Name)
 	}
-	return fault.InvalidRequest.With("there is no such plan; there are %s", strings.Join(names, ", "))
+	return fault.InvalidRequest.With("there is no such plan; the plans are %s", strings.Join(names, ", "))
 }
 
 // Entitled fails with no_api_plan if the account is not active.
@@ -116,12 +116,12 @@ func (a Account) Entitled() error {
 	return nil
 }
 
-// MayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link. working
-// is the number of tenants with a valid consent. A tenant with a revoked consent is not counted,
-// because connecting it again takes no new slot. The slots are counted again when the consent is
-// confirmed.
-func (a Account) MayConnect(working int) error {
-	if working >= a.Plan.TenantSlots {
+// MayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
+// connected is the number of tenants with a valid consent. It excludes tenants with a revoked
+// consent, because such a tenant needs no new slot when it is connected again. MayAttach checks the
+// slots again when the administrator confirms.
+func (a Account) MayConnect(connected int) error {
+	if connected >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
@@ -129,8 +129,8 @@ func (a Account) MayConnect(working int) error {
 
 // MayAttach fails with tenant_limit_reached if the account already holds as many tenants as it has
 // slots. held is the number of tenants that it holds.
-func (a Account) MayAttach(held int) error {
-	if held >= a.Plan.TenantSlots {
+func (a Account) MayAttach(tenantCount int) error {
+	if tenantCount >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
@@ -147,9 +147,9 @@ func (a Account) MayAutomateDNS() error {
 // MayGrow fails with tenant_limit_reached if the account holds more tenants than its plan allows,
 // for example after a downgrade. Such an account may not add domains, mailboxes or DNS records to
 // its tenants.
-func (a Account) MayGrow(held int) error {
-	if held > a.Plan.TenantSlots {
-		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", held, a.Plan.TenantSlots)
+func (a Account) MayGrow(tenantCount int) error {
+	if tenantCount > a.Plan.TenantSlots {
+		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", tenantCount, a.Plan.TenantSlots)
 	}
 	return nil
 }
@@ -160,8 +160,8 @@ const maxEmail = 254
 // CheckEmail returns an error if the text cannot be a member's address. It checks only the form.
 func CheckEmail(email string) error {
 	local, host, _ := strings.Cut(email, "@")
-	strange := func(r rune) bool { return r == '@' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
-	if local == "" || host == "" || len(email) > maxEmail || strings.ContainsFunc(local+host, strange) {
+	forbidden := func(r rune) bool { return r == '@' || unicode.IsSpace(r) || !unicode.IsPrint(r) }
+	if local == "" || host == "" || len(email) > maxEmail || strings.ContainsFunc(local+host, forbidden) {
 		return fault.InvalidRequest.With("an e-mail address has the form name@host")
 	}
 	return nil

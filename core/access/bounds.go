@@ -14,7 +14,7 @@ import (
 )
 
 // Bounds are the limits of a key: its scopes, the tenants that it sees, the networks from which it
-// may be used, and its expiry. NewBounds keeps the order of the lists and removes repetitions.
+// may be used, and its expiry. The lists have no repetitions.
 type Bounds struct {
 	Scopes    []Scope
 	Tenants   []tenant.GUID  // nil: all tenants of the account
@@ -28,12 +28,14 @@ func Unbounded() Bounds { return Bounds{Scopes: []Scope{AnyScope}} }
 // maxBounds is the largest number of entries in one list of Bounds.
 const maxBounds = 100
 
-// maxYear is the last year that RFC 3339 can write. A time with an offset can be later in UTC.
+// maxYear is the last year that RFC 3339 can express. A time of this year with an offset can be in
+// the next year in UTC.
 const maxYear = 9999
 
-// NewBounds returns bounds in normal form. A nil list of tenants or networks sets no bound. It
-// fails with invalid_request for an empty list, an unknown scope, a malformed id or network, and an
-// expiry that is not after now. A nil expiresAt is never.
+// NewBounds returns bounds without repetitions, in the given order. A nil list of tenants or
+// networks sets no bound. It fails with invalid_request for an empty list, an unknown scope, a
+// malformed id or network, and an expiry that is not after now. A nil expiresAt means that the key
+// never expires.
 func NewBounds(scopes, tenants, networks []string, expiresAt *time.Time, now time.Time) (Bounds, error) {
 	var b Bounds
 	if expiresAt != nil {
@@ -92,7 +94,7 @@ func (b Bounds) Allows(required Scope) bool {
 	return required == NoScope || slices.ContainsFunc(b.Scopes, func(s Scope) bool { return s.includes(required) })
 }
 
-// Permit fails with insufficient_scope if a key with these bounds lacks a scope.
+// Permit fails with insufficient_scope if a key with these bounds does not hold the scope.
 func (b Bounds) Permit(required Scope) error {
 	if b.Allows(required) {
 		return nil
@@ -100,8 +102,9 @@ func (b Bounds) Permit(required Scope) error {
 	return insufficient(required, "the API key lacks the scope %s", required)
 }
 
-// PermitAllTenants fails with insufficient_scope if the bounds name tenants. It is for operations
-// that can concern any tenant of the account. required is the scope of the operation.
+// PermitAllTenants fails with insufficient_scope if the key is limited to some tenants. It is for
+// operations that can concern any tenant of the account. The error names required, the scope of the
+// operation.
 func (b Bounds) PermitAllTenants(required Scope) error {
 	if b.Tenants == nil {
 		return nil
@@ -126,8 +129,9 @@ func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 	return nil
 }
 
-// Cover fails with insufficient_scope if other holds more than b: a scope, a tenant, an address or
-// a later expiry. required is the scope of the operation that needs the comparison.
+// Cover fails with insufficient_scope if other allows more than b: another scope, tenant or
+// address, or a later expiry. The error names required, the scope of the operation, if other allows
+// more than a scope.
 func (b Bounds) Cover(other Bounds, required Scope) error {
 	for _, s := range other.Scopes {
 		if !b.Allows(s) {
@@ -140,7 +144,7 @@ func (b Bounds) Cover(other Bounds, required Scope) error {
 	case b.Networks != nil && (other.Networks == nil || slices.ContainsFunc(other.Networks, func(n netip.Prefix) bool { return !b.containsNetwork(n) })):
 		return insufficient(required, "the API key is limited to some addresses, so it cannot manage a key for others")
 	case !b.ExpiresAt.IsZero() && (other.ExpiresAt.IsZero() || other.ExpiresAt.After(b.ExpiresAt)):
-		return insufficient(required, "the API key cannot manage a key that expires after it")
+		return insufficient(required, "the API key cannot manage a key that expires later than itself")
 	}
 	return nil
 }
@@ -150,21 +154,21 @@ func (b Bounds) containsNetwork(n netip.Prefix) bool {
 	return slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) })
 }
 
-// Text returns the bounds as one line. Equal bounds have equal texts, in whatever order their lists
-// are.
+// Text returns the bounds as one line. Bounds whose lists differ only in their order have equal
+// texts.
 func (b Bounds) Text() string {
 	networks := make([]string, 0, len(b.Networks))
 	for _, n := range b.Networks {
 		networks = append(networks, n.String())
 	}
-	parts := []string{sorted(Words(b.Scopes)), sorted(Words(b.Tenants)), sorted(networks), ""}
+	parts := []string{joinSorted(Words(b.Scopes)), joinSorted(Words(b.Tenants)), joinSorted(networks), ""}
 	if !b.ExpiresAt.IsZero() {
 		parts[3] = b.ExpiresAt.UTC().Format(time.RFC3339Nano)
 	}
 	return strings.Join(parts, "|")
 }
 
-func sorted(words []string) string {
+func joinSorted(words []string) string {
 	return strings.Join(slices.Sorted(slices.Values(words)), " ")
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Form is the middle part of an API key. It tells whether the key is for a trial.
+// Form is the middle part of an API key: live, or trial for an account that only tries the service.
 type Form string
 
 // The two forms of keys.
@@ -39,7 +39,7 @@ type Key struct {
 	// empty for keys of earlier releases.
 	CreatedBy string
 	// LastUsedAt is the minute of the last request with the key, zero if there was none. Each
-	// process stores it once a minute. Only lists of keys have it.
+	// process stores it once a minute. It is set only in lists of keys.
 	LastUsedAt time.Time
 }
 
@@ -108,7 +108,7 @@ func HashKey(key secret.Text) [sha256.Size]byte {
 	return sha256.Sum256([]byte(key.Reveal()))
 }
 
-// KeyHint returns the last four characters of a key, which let people tell keys apart.
+// KeyHint returns the last four characters of a key, by which people distinguish keys.
 func KeyHint(key secret.Text) string {
 	text := key.Reveal()
 	return text[max(0, len(text)-hintLength):]
@@ -131,11 +131,11 @@ func lowerHex(s string) bool {
 // because a proxy and this service could each use a different one.
 func Bearer(headers []string) (string, error) {
 	if len(headers) != 1 {
-		return "", fault.InvalidAuthHeader.With("the request carries no Authorization header, or several")
+		return "", fault.InvalidAuthHeader.With("the request has no Authorization header, or several")
 	}
 	scheme, token, _ := strings.Cut(strings.Trim(headers[0], " \t"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", fault.InvalidAuthHeader.With("the Authorization header has another form than `Bearer <API_KEY>`")
+		return "", fault.InvalidAuthHeader.With("the Authorization header must have the form `Bearer <API_KEY>`")
 	}
 	token = strings.Trim(token, " \t")
 	if token == "" {

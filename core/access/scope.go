@@ -13,7 +13,7 @@ import (
 // hold `*` (every scope) or a resource with a star, such as tenants:* (read and write).
 type Scope string
 
-// AnyScope is the scope that includes all others, also those of later releases.
+// AnyScope includes all other scopes, even those that later releases add.
 const AnyScope Scope = "*"
 
 // NoScope is declared by an operation that every key may call.
@@ -54,14 +54,14 @@ func OperationScopes() []Scope {
 // KeyScopes returns the scopes that a key can hold: `*`, those of OperationScopes, and a resource
 // with a star.
 func KeyScopes() []Scope {
-	held := []Scope{AnyScope}
+	all := []Scope{AnyScope}
 	for _, s := range OperationScopes() {
-		if star := Scope(s.resource() + ":*"); !slices.Contains(held, star) {
-			held = append(held, star)
+		if star := Scope(s.resource() + ":*"); !slices.Contains(all, star) {
+			all = append(all, star)
 		}
-		held = append(held, s)
+		all = append(all, s)
 	}
-	return held
+	return all
 }
 
 func (s Scope) resource() string {
@@ -95,7 +95,7 @@ func checkScopes(scopes []Scope) error {
 }
 
 // insufficient returns the insufficient_scope error. required is the scope that the caller's key
-// lacks, or the scope of the operation if the key lacks something else.
+// lacks. If a different bound stops the request, it is the scope of the operation.
 func insufficient(required Scope, format string, args ...any) error {
 	return fault.InsufficientScope.WithValues(required, format, args...)
 }

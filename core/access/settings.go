@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Settings is what the operator sets for the connect pages of an account. The zero Settings shows
-// nothing and allows no return URL.
+// Settings is what the operator sets for the connect pages of an account. With the zero Settings,
+// the pages show no name and no support contact, and no return URL is allowed.
 type Settings struct {
 	// DisplayName is the name of the account on the connect pages.
 	DisplayName string
@@ -48,7 +48,7 @@ func (s Settings) Normalized() (Settings, error) {
 	for _, host := range s.ReturnHosts {
 		host = strings.ToLower(strings.TrimSpace(host))
 		if u, err := url.Parse("https://" + host); err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.Contains(host, ",") {
-			return Settings{}, fault.InvalidRequest.With("a return host is a host name, with a port if need be, and no URL")
+			return Settings{}, fault.InvalidRequest.With("a return host must be a host name, optionally with a port, and not a URL")
 		}
 		hosts = append(hosts, host)
 	}

@@ -2,10 +2,11 @@
 
 // Package audit records who did what.
 //
-// Entry in entry.go is one act in the chain of an account, which the customer reads; start reading
-// there. Each entry has the hash of the previous entry. verify.go checks that an export is an
-// unbroken chain. canonical.go encodes the JSON that the hashes cover. Event in audit.go is an
-// action of an operator in a separate log, which also has the actions that concern no account.
+// Start reading at Entry in entry.go. An entry is one act in the audit chain of an account, which
+// the customer can read. Each entry has the hash of the previous entry. verify.go checks that an
+// export is an unbroken chain. canonical.go encodes the JSON that the hashes cover. Event in
+// audit.go is an action of an operator. Events are in a separate log, which also has actions that
+// concern no account.
 package audit
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Action is what an operator did, as a stable word.
+// Action is what someone did, as a stable word.
 type Action string
 
 // The recorded actions of operators. Reads and refused actions are not recorded.

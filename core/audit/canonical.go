@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxInteger is the largest integer that every JSON parser reads exactly.
+// maxInteger is the largest integer that every JSON parser can read exactly.
 const maxInteger = 1<<53 - 1
 
 // appendCanonical appends the canonical JSON (RFC 8785) of a value to text. A value is nil, a bool,
@@ -106,8 +106,8 @@ func appendString(text []byte, s string) ([]byte, error) {
 	return append(text, '"'), nil
 }
 
-// parseObject parses a line that is one JSON object. It refuses what two parsers can read
-// differently: duplicate member names and text that is not UTF-8.
+// parseObject parses a line that is one JSON object. It refuses duplicate member names and text
+// that is not UTF-8, because two parsers can read these differently.
 func parseObject(line []byte) (map[string]any, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("not UTF-8")
@@ -155,8 +155,8 @@ func parseMembers(d *json.Decoder) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := token.(string) // the decoder refuses other names
-		if _, twice := members[name]; twice {
+		name := token.(string) // the decoder accepts no other names
+		if _, duplicate := members[name]; duplicate {
 			return nil, errDuplicate
 		}
 		if members[name], err = parseValue(d); err != nil {

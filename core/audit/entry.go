@@ -23,7 +23,8 @@ type Entry struct {
 	Sequence int64
 	At       time.Time // when the entry was written
 	Actor    Actor
-	// Action is the id of the operation for a request of a key, and an Action for all other acts.
+	// Action is the id of the API operation for a request with an API key. For all other acts it is
+	// one of the constants of type Action.
 	Action  Action
 	Tenant  tenant.GUID // empty if the act concerns no tenant
 	Subject Subject     // zero if the act has no single object
@@ -59,10 +60,10 @@ type Subject struct {
 	Type, ID string
 }
 
-// Outcome is the answer of an act.
+// Outcome is the result of an act.
 type Outcome struct {
-	// Status is the HTTP status of the answer. It is 200 for an act that is not a request, because
-	// only acts that were done are recorded. It is 0 for Unknown.
+	// Status is the HTTP status of the answer. For an act that is not a request it is 200, because
+	// such an act is recorded only when it succeeded. It is 0 for Unknown.
 	Status int
 	Code   string // the error code of the answer, or the code of Unknown; empty for a success
 }
@@ -78,15 +79,15 @@ var Unknown = Outcome{Code: "outcome_unknown"}
 const (
 	SignIn        Action = "connect.sign_in"
 	ConnectTenant Action = "connect.confirm"
-	// DropEntries is the end of the retention of old entries. The subject has the type EntryHash,
-	// and its id is the hash of the last entry that was dropped.
+	// DropEntries is the deletion of entries whose retention has ended. The subject has the type
+	// EntryHash, and its id is the hash of the last entry that was deleted.
 	DropEntries Action = "audit.drop"
 )
 
 // EntryHash is the type of the subject of DropEntries.
 const EntryHash = "audit_entry"
 
-// Link returns e as the entry after an entry with the given sequence and hash.
+// Link returns e with its place in the chain: it follows the entry with this sequence and hash.
 func (e Entry) Link(sequence int64, hash string) (Entry, error) {
 	e.Sequence, e.PreviousHash = sequence+1, hash
 	text, err := appendCanonical(nil, e.members())
@@ -105,7 +106,7 @@ func (e Entry) Line() ([]byte, error) {
 	return appendCanonical(nil, members)
 }
 
-// Stamp returns the text of a time in an entry.
+// Stamp formats a time as entries do.
 func Stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
 const hashMember = "hash"

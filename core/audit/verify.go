@@ -10,21 +10,22 @@ import (
 	"io"
 )
 
-// Proof is what Verify proved about an export. The entries First to Last are one unbroken chain.
+// Proof is the result of Verify for an export that is one unbroken chain, from the entry First to
+// the entry Last.
 type Proof struct {
 	Entries     int
 	First, Last int64 // sequences; 0 for an empty export
-	// Anchor is the PreviousHash of the first entry. Unless First is 1, a later entry of the export
-	// records with this hash that all entries before First were dropped.
+	// Anchor is the PreviousHash of the first entry. If First is not 1, a later entry of the export
+	// has this hash and records that all entries before First were deleted.
 	Anchor string
-	// LastHash is the hash of the last entry. An export from which entries at the end were removed
-	// has another LastHash than the newest entry of the account.
+	// LastHash is the hash of the last entry. If entries at the end of the export were removed,
+	// LastHash differs from the hash of the account's newest entry.
 	LastHash string
 }
 
-// BrokenError says where an export is not a chain.
+// BrokenError is the error for an export that is not an unbroken chain.
 type BrokenError struct {
-	Line   int // the first line that does not fit the lines before, from 1
+	Line   int // the number, from 1, of the first line that does not continue the chain
 	Reason string
 }
 
@@ -35,8 +36,8 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("line %d: %s", e.Line,
 const maxLine = 64 << 10
 
 // Verify reads an export and checks each hash, the order, and that no entry is missing between the
-// first and the last. The form of the JSON does not matter. It fails with a BrokenError if the
-// export was changed, and with another error if it cannot be read.
+// first and the last. The order of JSON members and the white space do not matter. It fails with a
+// BrokenError if the export was changed, and with another error if it cannot be read.
 func Verify(export io.Reader) (Proof, error) {
 	var p Proof
 	dropped := map[string]bool{} // the hashes in entries with the action DropEntries
@@ -60,7 +61,7 @@ func Verify(export io.Reader) (Proof, error) {
 		return Proof{}, err
 	}
 	if p.First > 1 && !dropped[p.Anchor] {
-		return Proof{}, &BrokenError{Line: 1, Reason: fmt.Sprintf("begins with the entry %d, and no entry says that those before were dropped", p.First)}
+		return Proof{}, &BrokenError{Line: 1, Reason: fmt.Sprintf("begins with the entry %d, and no entry records that the entries before it were deleted", p.First)}
 	}
 	return p, nil
 }
@@ -83,7 +84,7 @@ func (p *Proof) add(e link) error {
 	return nil
 }
 
-// link is what Verify reads of an entry.
+// link has the parts of an entry that Verify needs.
 type link struct {
 	sequence       int64
 	previous, hash string

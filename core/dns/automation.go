@@ -29,29 +29,29 @@ type Automation struct {
 	Message   string // states the required action for the domain's owner
 }
 
-// Automate reports whether the plan can be written through the holder's access. If it cannot,
-// Automate returns what a person must do. Problems with the provider come first, because they
-// prevent every write. Conflicts come last, because an unreliable read may report conflicts that do
-// not exist.
-func (h Holder) Automate(s ZoneRead, p Plan) Automation {
+// Automate returns whether the plan can be written through the account's connection to the
+// provider. If it cannot, the result has the first thing that a person must do. Problems with the
+// provider come first, because they prevent every write. Conflicts come last, because an unreliable
+// read may report conflicts that do not exist.
+func (h Holder) Automate(read ZoneRead, p Plan) Automation {
 	a := Automation{
 		Provider: h.Provider, Safe: p.SafeToApply(),
 		Connected: h.Provider.ID != "" && h.Access.Standing != NoConnection,
 	}
-	a.Required, a.Message = h.required(s, p)
+	a.Required, a.Message = h.required(read, p)
 	return a
 }
 
-func (h Holder) required(s ZoneRead, p Plan) (ActionRequired, string) {
+func (h Holder) required(read ZoneRead, p Plan) (ActionRequired, string) {
 	switch {
 	case h.Provider.ID == "":
-		return h.unsupported(s, p)
+		return h.unsupported(read, p)
 	case h.Access.Standing == ProviderRefuses:
 		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection. Replace the connection.", h.Title)
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusable() + ". Replace the connection."
 	case h.Access.Standing != ReachesZone && !h.Access.Standing.Unread():
-		return ConnectionRequired, h.unconnected(s)
+		return ConnectionRequired, h.unconnected(read)
 	case !p.Reliable:
 		return ReadUnreliable, h.unreliable(p.Reason)
 	case len(p.Blocking()) > 0:
@@ -63,19 +63,21 @@ func (h Holder) required(s ZoneRead, p Plan) (ActionRequired, string) {
 	}
 }
 
+// byHand is the sentence that ends messages about records that tenantry cannot write.
 const byHand = "Publish the records of the plan by hand."
 
-func (h Holder) unsupported(s ZoneRead, p Plan) (ActionRequired, string) {
-	const unknown = ", so it is not known whether it holds the zone. Replace or remove the connection."
+// unsupported returns the required action if no plugin serves the zone's provider.
+func (h Holder) unsupported(read ZoneRead, p Plan) (ActionRequired, string) {
+	const holderUnknown = ", so it is not known whether it holds the zone. Replace or remove the connection."
 	switch {
 	case h.Reason == DetectionUnknown, h.Access.Standing.Unread():
 		return ReadUnreliable, h.unreliable(p.Reason)
 	case h.Access.Standing == ProviderRefuses:
-		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection", h.Access.Title) + unknown
+		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection", h.Access.Title) + holderUnknown
 	case h.Access.Standing == SettingsRefused:
-		return ConnectionRequired, h.unusable() + unknown
+		return ConnectionRequired, h.unusable() + holderUnknown
 	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
-		return ProviderUnsupported, h.misplaced(s) + " " + byHand
+		return ProviderUnsupported, h.misplaced(read) + " " + byHand
 	case h.Reason == DetectionMulti:
 		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one of them would not change the others. " + byHand
 	default:
@@ -92,12 +94,13 @@ func (h Holder) unusable() string {
 	return fmt.Sprintf("The settings of the account's connection to %s are rejected%s", h.Access.Title, why)
 }
 
-func (h Holder) unconnected(s ZoneRead) string {
+// unconnected returns the message for a zone that no connection of the account can write.
+func (h Holder) unconnected(read ZoneRead) string {
 	switch h.Access.Standing {
 	case ZoneUnreached:
-		return fmt.Sprintf("No connection of the account to %s has access to the zone %s. Give its credential access to the zone, or add another connection.", h.Title, s.Zone)
+		return fmt.Sprintf("No connection of the account to %s has access to the zone %s. Give its credential access to the zone, or add another connection.", h.Title, read.Zone)
 	case ReachesIdle, ReachesElsewhere:
-		return h.misplaced(s)
+		return h.misplaced(read)
 	default:
 		return fmt.Sprintf("The DNS of the domain is served by %s. Add a connection to this provider to the account, or publish the records of the plan by hand.", h.Title)
 	}
@@ -105,14 +108,15 @@ func (h Holder) unconnected(s ZoneRead) string {
 
 // misplaced returns the message for a zone that the account's credential reaches, but whose records
 // are not published.
-func (h Holder) misplaced(s ZoneRead) string {
+func (h Holder) misplaced(read ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
-		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)
+		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)
 	}
 	return fmt.Sprintf("The account has access to the zone %s at %s, but the domain is delegated to different name servers (%s) than those of that zone (%s). Add a connection to the provider that serves the zone, or change the delegation.",
-		s.Zone, h.Access.Title, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
+		read.Zone, h.Access.Title, strings.Join(plainNames(read.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
 }
 
+// unreliable returns the message for records that could not be read reliably.
 func (h Holder) unreliable(reason string) string {
 	switch {
 	case reason == ReasonSilent && h.Access.Standing == AnswerTooLarge:
@@ -134,9 +138,9 @@ func incomplete(p Plan) string {
 }
 
 func conflicts(items []Item) string {
-	var out []string
-	for _, i := range items {
-		out = append(out, fmt.Sprintf("%s at %s: %s", i.Type, i.Name, i.Reason.Explain()))
+	var sentences []string
+	for _, item := range items {
+		sentences = append(sentences, fmt.Sprintf("%s at %s: %s", item.Type, item.Name, item.Reason.Explain()))
 	}
-	return "Resolve these conflicts first. " + strings.Join(out, " ")
+	return "Resolve these conflicts first. " + strings.Join(sentences, " ")
 }

@@ -35,8 +35,8 @@ func (z zoneView) decideSelector(want Desired) verdict {
 	}
 }
 
-// replaceSelector decides on a selector with a different target. A domain belongs to one tenant at
-// a time, so a target that was written for an earlier tenant is no longer in use.
+// replaceSelector decides on a selector with a different target. A target that tenantry wrote for
+// an earlier tenant is no longer in use, because a domain belongs to one tenant at a time.
 func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if len(targets) > 1 {
 		return blocked(ReasonDKIMTaken)
@@ -54,24 +54,25 @@ func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	}
 }
 
-// earlySelectors returns the DKIM selectors whose records the platform has not specified yet, without
-// a content.
-func earlySelectors(domain string, signing Signing) (out []Desired) {
+// earlySelectors returns the records of the DKIM selectors whose targets the platform has not
+// specified yet. These records have no content.
+func earlySelectors(domain string, signing Signing) (selectors []Desired) {
 	for _, d := range []Desired{
 		{Selector1, Record{Type: CNAME, Name: "selector1._domainkey." + domain, Content: signing.Selector1.Content}},
 		{Selector2, Record{Type: CNAME, Name: "selector2._domainkey." + domain, Content: signing.Selector2.Content}},
 	} {
 		if d.Content == "" {
-			out = append(out, d)
+			selectors = append(selectors, d)
 		}
 	}
-	return out
+	return selectors
 }
 
-// decideEarlySelector decides on one DKIM selector while its target is not known. It returns only
-// conflicts that no target can resolve; the other verdicts are zero. A TXT record conflicts only in
-// the provider's own list, because a server may answer with it in place of the CNAME. A delegation
-// may lead to the right CNAME later.
+// decideEarlySelector decides on one DKIM selector while its target is not known. It returns a
+// conflict only if no target could resolve it. Otherwise it returns the zero verdict. A TXT record
+// is a conflict only in the provider's own list of records, because a server may return a TXT
+// record in place of the CNAME. A delegation is no conflict yet, because the right CNAME may be
+// published there later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
 	targets, others := z.setAt(want.Name, CNAME).Values, z.besideCNAME(want.Name)
 	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }
@@ -94,15 +95,15 @@ func (z zoneView) flattened(want Desired) bool {
 
 // ReadSelectors returns the states of the two DKIM selectors. Until the platform has specified the
 // targets, published records count as a mismatch.
-func ReadSelectors(s ZoneRead, signing Signing) (Selector, Selector) {
-	return s.selector(Selector1, "selector1", signing.Selector1), s.selector(Selector2, "selector2", signing.Selector2)
+func ReadSelectors(read ZoneRead, signing Signing) (Selector, Selector) {
+	return read.selector(Selector1, "selector1", signing.Selector1), read.selector(Selector2, "selector2", signing.Selector2)
 }
 
-// selector returns the state of a DKIM selector. The state is SelectorPropagated if a plan would
-// preserve the published record.
-func (s ZoneRead) selector(purpose Purpose, label string, want Record) Selector {
-	want.Type, want.Name = CNAME, label+"._domainkey."+s.Domain
-	z := zoneView{ZoneRead: s}
+// selector returns the state of a DKIM selector: SelectorPropagated if a plan would preserve the
+// published record.
+func (read ZoneRead) selector(purpose Purpose, label string, want Record) Selector {
+	want.Type, want.Name = CNAME, label+"._domainkey."+read.Domain
+	z := zoneView{ZoneRead: read}
 	switch {
 	case z.decideSelector(Desired{purpose, want}).action == Preserve:
 		return SelectorPropagated

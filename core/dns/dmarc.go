@@ -15,8 +15,8 @@ func isDMARC(text string) bool {
 	return rest == "" || strings.ContainsAny(rest[:1], " ;\t")
 }
 
-// parseDMARC returns the tags of a record. ok is false when receivers would reject the record. The
-// version must be first and in upper case (RFC 9989).
+// parseDMARC returns the tags of a record. ok is false when receivers would ignore the record. The
+// version tag must be the first tag, and its value in upper case (RFC 9989).
 func parseDMARC(text string) (map[string]string, bool) {
 	tags := map[string]string{}
 	for i, part := range strings.Split(text, ";") {
@@ -25,7 +25,7 @@ func parseDMARC(text string) (map[string]string, bool) {
 		if !found && name == "" && i > 0 {
 			continue
 		}
-		if _, twice := tags[name]; !found || name == "" || twice || i == 0 && (!strings.HasPrefix(part, "v") || value != "DMARC1") {
+		if _, duplicate := tags[name]; !found || name == "" || duplicate || i == 0 && (!strings.HasPrefix(part, "v") || value != "DMARC1") {
 			return nil, false
 		}
 		tags[name] = value
@@ -40,14 +40,14 @@ func ValidDMARC(text string) bool {
 	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
 }
 
-// decideDMARC decides on the DMARC record. It preserves an existing record. If a DMARC record of a
-// parent domain applies, it adds none, because the new record could weaken the policy.
+// decideDMARC decides on the DMARC record. It preserves an existing record. If the DMARC record of
+// a parent domain applies, decideDMARC adds no record, because a new one could weaken the policy.
 func (z zoneView) decideDMARC(want Record) verdict {
 	alias := z.setAt(want.Name, CNAME).Values
 	// Receivers accept a record from a wildcard, so it counts here too.
 	records := filter(z.values(want.Name, TXT), isDMARC)
 	delegation := z.setAt(want.Name, NS).Values
-	above := z.inheritedTags()
+	inherited := z.inheritedTags()
 	switch {
 	case len(alias) > 0:
 		return preserve(ReasonDMARCAlias).observing(alias)
@@ -55,8 +55,8 @@ func (z zoneView) decideDMARC(want Record) verdict {
 		return conflict(ReasonDMARCMultiple).observing(records)
 	case len(records) == 1:
 		return decideExistingDMARC(records[0], want).observing(records)
-	case len(above) > 0:
-		return preserve(ReasonDMARCInherited).withNoteIf(mayRejectUnsigned(above), NoteDMARCStrict)
+	case len(inherited) > 0:
+		return preserve(ReasonDMARCInherited).withNoteIf(mayRejectUnsigned(inherited), NoteDMARCStrict)
 	case len(delegation) > 0:
 		return conflict(ReasonDMARCDelegated).observing(delegation)
 	default:
@@ -69,12 +69,12 @@ func decideExistingDMARC(record string, want Record) verdict {
 	if !ok {
 		return conflict(ReasonDMARCSyntax)
 	}
-	why := ReasonDMARCPresent
+	reason := ReasonDMARCPresent
 	if record == want.Content {
-		why = ReasonPresent
+		reason = ReasonPresent
 	}
 	none := strings.EqualFold(tags["p"], "none")
-	return preserve(why).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!none && !enforced(tags["p"]), NoteDMARCUnenforced)
+	return preserve(reason).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!none && !enforced(tags["p"]), NoteDMARCUnenforced)
 }
 
 // mayRejectUnsigned reports whether receivers may reject mail that is sent before DKIM signing
@@ -102,11 +102,12 @@ func (z zoneView) inheritedTags() map[string]string {
 	return nil
 }
 
-// maxWalk is the maximum number of names in the tree walk of RFC 9989.
+// maxWalk is the maximum number of names that a receiver queries for a DMARC record (RFC 9989, DNS
+// tree walk).
 const maxWalk = 8
 
-// DMARCAbove returns the parent domains whose DMARC record may cover a domain, nearest first. The
-// order is that of the tree walk of RFC 9989.
+// DMARCAbove returns the parent domains whose DMARC record may cover a domain, nearest first. They
+// are the names of the tree walk of RFC 9989.
 func DMARCAbove(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
 	if len(labels) > maxWalk {

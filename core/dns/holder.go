@@ -14,8 +14,8 @@ import (
 type Provider struct {
 	ID    string // such as cloudflare
 	Title string // display name, such as Cloudflare
-	// NameServers are patterns of the provider's name servers, such as *.ns.cloudflare.com. Without
-	// patterns, the provider is found only by a connection that reaches the zone.
+	// NameServers are patterns of the provider's name servers, such as *.ns.cloudflare.com. A
+	// provider without patterns can be found only through a connection that has access to the zone.
 	NameServers []string
 }
 
@@ -45,13 +45,13 @@ const (
 
 // Detect returns the provider that serves the zone of a read, by the names of the delegated name
 // servers. It cannot detect providers without fixed name server names, such as PowerDNS. FindHolder
-// finds such a provider by a connection that reaches the zone.
-func Detect(s ZoneRead, providers []Provider) Detection {
-	if len(s.Delegation) == 0 {
+// finds such a provider through a connection that has access to the zone.
+func Detect(read ZoneRead, providers []Provider) Detection {
+	if len(read.Delegation) == 0 {
 		return Detection{Reason: DetectionUnknown}
 	}
-	first, found := providerOf(s.Delegation[0], providers)
-	for _, host := range s.Delegation[1:] {
+	first, found := providerOf(read.Delegation[0], providers)
+	for _, host := range read.Delegation[1:] {
 		next, known := providerOf(host, providers)
 		if known != found || next.ID != first.ID {
 			return Detection{Reason: DetectionMulti}
@@ -60,20 +60,20 @@ func Detect(s ZoneRead, providers []Provider) Detection {
 	if found {
 		return Detection{Provider: first, Title: cmp.Or(first.Title, first.ID)}
 	}
-	return Detection{Title: registeredDomain(slices.Min(s.Delegation)), Reason: DetectionUnsupported}
+	return Detection{Title: registeredDomain(slices.Min(read.Delegation)), Reason: DetectionUnsupported}
 }
 
 // providerOf returns the provider whose longest pattern matches the name server.
-func providerOf(host string, providers []Provider) (of Provider, found bool) {
+func providerOf(host string, providers []Provider) (match Provider, found bool) {
 	longest := 0
 	for _, p := range providers {
 		for _, pattern := range p.NameServers {
 			if matches(host, pattern) && len(pattern) > longest {
-				of, found, longest = p, true, len(pattern)
+				match, found, longest = p, true, len(pattern)
 			}
 		}
 	}
-	return of, found
+	return match, found
 }
 
 // matches reports whether a name server matches a pattern: a host name, or "*." and a suffix.
@@ -94,34 +94,34 @@ func registeredDomain(host string) string {
 	return host
 }
 
-// Access describes what a connection of an account to a DNS provider can do in a zone.
+// Access describes whether an account's connection to a DNS provider can write to a zone.
 type Access struct {
 	Provider string // Provider.ID
 	Title    string // display name of the provider, set by FindHolder
 	Standing Standing
-	Zone     Zone   // set when the credential reaches the zone
+	Zone     Zone   // set when the credential has access to the zone
 	Detail   string // why the provider rejects the settings; safe to show
 }
 
-// Standing is the result of looking up a zone through a connection, as a stable word.
+// Standing is what a connection can do with a zone, as a stable word.
 type Standing string
 
-// The standings. Published records can be written only with ReachesZone, which FindHolder checks
-// against the zone's delegation.
+// The standings. Only ReachesZone allows a write. FindHolder replaces it if the zone's delegation
+// shows that the provider does not publish the zone.
 const (
-	// ReachesZone means that the credential reaches the zone.
+	// ReachesZone means that the credential has access to the zone.
 	ReachesZone Standing = "reaches_zone"
 	// ReachesElsewhere means that the zone is delegated to name servers of a different provider.
 	ReachesElsewhere Standing = "reaches_elsewhere"
 	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
 	ReachesIdle Standing = "reaches_idle"
-	// ZoneUnreached means that the credential does not reach the zone.
+	// ZoneUnreached means that the credential has no access to the zone.
 	ZoneUnreached Standing = "zone_unreached"
 	// ProviderRefuses means that the provider rejects the credential.
 	ProviderRefuses Standing = "provider_refuses"
 	// SettingsRefused means that the provider rejects the connection's settings.
 	SettingsRefused Standing = "settings_refused"
-	// AnswerTooLarge means that the provider's answer always exceeds the size that is read.
+	// AnswerTooLarge means that the provider's answer exceeds the size that tenantry reads.
 	AnswerTooLarge Standing = "answer_too_large"
 	// ProviderSilent means that the provider did not answer, so nothing is known.
 	ProviderSilent Standing = "provider_silent"
@@ -132,9 +132,9 @@ const (
 // Unread reports whether the provider's records are unknown.
 func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
-// standingPriority lists the standings that do not allow a write, the most relevant first.
-// Standings that do not tell whether the connection reaches the zone come before those that say
-// that it does not.
+// standingPriority lists the standings that do not allow a write. FindHolder reports the first of
+// them that a connection has. Standings that leave open whether the connection has access to the
+// zone come first.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
 // Holder is the DNS provider that holds a zone, and the account's access to the zone there.
@@ -143,14 +143,14 @@ type Holder struct {
 	Access Access
 }
 
-// FindHolder returns the provider that holds the zone of a read. A connection that reaches the
-// published zone takes precedence over the names of the name servers, because a provider may use
-// servers with any names.
-func FindHolder(s ZoneRead, providers []Provider, all []Access) Holder {
-	h := Holder{Detection: Detect(s, providers), Access: Access{Standing: NoConnection}}
-	checked := make([]Access, 0, len(all))
-	for _, a := range all {
-		a = a.checkDelegation(s.Delegation)
+// FindHolder returns the provider that holds the zone of a read. A connection with access to the
+// published zone decides, even if the name servers have the names of another provider, because a
+// provider may use servers with any names.
+func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
+	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
+	checked := make([]Access, 0, len(accesses))
+	for _, a := range accesses {
+		a = a.checkDelegation(read.Delegation)
 		a.Title = detectionOf(a.Provider, providers).Title
 		if a.Standing == ReachesZone {
 			h.Detection, h.Access = detectionOf(a.Provider, providers), a
@@ -170,14 +170,15 @@ func FindHolder(s ZoneRead, providers []Provider, all []Access) Holder {
 }
 
 // isRelevant reports whether a connection that cannot write matters for the zone. If a provider is
-// detected, only its connections matter. Otherwise a connection matters if it reaches the zone, or
-// if its provider has no name server patterns.
+// detected, only its connections matter. Otherwise a connection matters if it has access to a zone
+// that is not published, or if its provider could hold the zone because it has no name server
+// patterns.
 func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID
 	}
-	unknowable := a.Standing != ZoneUnreached && len(detectionOf(a.Provider, providers).Provider.NameServers) == 0
-	return unknowable || a.Standing == ReachesIdle || a.Standing == ReachesElsewhere
+	mayHoldZone := a.Standing != ZoneUnreached && len(detectionOf(a.Provider, providers).Provider.NameServers) == 0
+	return mayHoldZone || a.Standing == ReachesIdle || a.Standing == ReachesElsewhere
 }
 
 // checkDelegation returns the access with a corrected standing: ReachesZone is replaced if the zone

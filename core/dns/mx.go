@@ -21,11 +21,15 @@ func parseMX(value string) (preference int, host string, ok bool) {
 	return preference, normalName(host), found && err == nil && preference >= 0
 }
 
-// exchanges is a domain's MX values in groups: the desired value, values of the platform or of
-// tenantry that the desired one replaces, verification records, and foreign values.
+// exchanges is a domain's MX values in groups.
 type exchanges struct {
-	desired, stale, leftover, foreign []string
-	null, broken, managed             bool
+	desired  []string // values with the desired host
+	stale    []string // other values of the platform or of tenantry, which the desired value replaces
+	leftover []string // verification records
+	foreign  []string // all other values
+	null     bool     // the domain has a null MX
+	broken   bool     // a foreign value is invalid, or its host cannot receive mail
+	managed  bool     // tenantry wrote a stale value
 }
 
 func (z zoneView) groupExchanges(values []string, want Record) exchanges {
@@ -57,12 +61,12 @@ func (z zoneView) isVerificationHost(host string) bool {
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
-// isPlatformHost reports whether host is a host of the platform for this domain. Its name must be
-// derived from the domain, or begin with the same label as the desired host.
+// isPlatformHost reports whether host is a host of the platform for this domain. The host name must
+// be derived from the domain, or begin with the same label as the desired host.
 func (z zoneView) isPlatformHost(host, desired string) bool {
-	mine, _, _ := strings.Cut(normalName(desired), ".")
+	desiredLabel, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
-	return z.hosts.servesDomain(host, z.Domain) || desired != "" && label == mine && below(host, z.hosts.Exchanges)
+	return z.hosts.servesDomain(host, z.Domain) || desired != "" && label == desiredLabel && below(host, z.hosts.Exchanges)
 }
 
 func isAddress(host string) bool {
@@ -102,15 +106,15 @@ func (z zoneView) decideExchanges(x exchanges, want Record) verdict {
 	}
 }
 
-// replaceEarlier replaces the platform's earlier hosts and removes verification records. By then
-// nothing reads verification records, because the platform specifies the desired record only after
-// verification.
+// replaceEarlier replaces the platform's earlier hosts and removes verification records.
+// Verification records are no longer needed then, because the platform specifies the desired record
+// only after verification.
 func replaceEarlier(x exchanges, want Record) verdict {
-	why := ReasonMXMigration
+	reason := ReasonMXMigration
 	if x.managed {
-		why = ReasonOwnSuperseded
+		reason = ReasonOwnSuperseded
 	}
-	v := update(why, slices.Concat(x.stale, x.leftover))
+	v := update(reason, slices.Concat(x.stale, x.leftover))
 	if len(x.desired) == 0 {
 		v.add = []string{want.Value()}
 	}

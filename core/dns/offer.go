@@ -44,8 +44,9 @@ type Offer struct {
 	Hosts  PlatformHosts
 }
 
-// PlatformHosts are the domains of the mail platform's hosts, each with a leading dot. They identify
-// records that the platform specified earlier. No record is derived from them.
+// PlatformHosts are the domains of the mail platform's hosts, each with a leading dot. A record
+// with such a host is one that the platform specified earlier. tenantry derives no record from
+// these domains.
 type PlatformHosts struct {
 	Exchanges []string // of MX records
 	Signers   []string // of the targets of DKIM records
@@ -61,20 +62,21 @@ type Signing struct {
 	Selector1, Selector2 Record
 }
 
-// Wanted returns the DKIM selectors as records to publish. A read for a domain's status passes them
-// to the reader, because a provider may have flattened the CNAMEs.
+// Wanted returns the records of the DKIM selectors. A caller that reads a domain's DNS passes them
+// to the reader. With them the reader can check whether a provider returns the target's records in
+// place of a CNAME.
 func (s Signing) Wanted() []Desired {
-	var out []Desired
+	var records []Desired
 	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {
 		if d.Content != "" {
-			out = append(out, d)
+			records = append(records, d)
 		}
 	}
-	return out
+	return records
 }
 
-// Verification returns the record that proves ownership, false if there is none. If the platform
-// offers several records, TXT is preferred, because it does not affect mail.
+// Verification returns the record that proves ownership, or false if the platform offers none. It
+// prefers a TXT record, because that does not affect mail.
 func Verification(offered []Record) (Record, bool) {
 	for _, r := range offered {
 		if r.Type == TXT {
@@ -87,10 +89,10 @@ func Verification(offered []Record) (Record, bool) {
 	return Record{}, false
 }
 
-// Desire returns the records that a domain must have, ordered by purpose. It leaves out records
-// that the platform has not specified yet, and never derives a value itself.
+// Desire returns the records that a domain must have, ordered by purpose. It omits records that the
+// platform has not specified yet.
 func Desire(domain string, o Offer) []Desired {
-	var out []Desired
+	var desired []Desired
 	want := func(p Purpose, r Record, found bool) {
 		if !found || r.Content == "" || !inDomain(r.Name, domain) {
 			return
@@ -99,7 +101,7 @@ func Desire(domain string, o Offer) []Desired {
 			r.TTL = defaultTTL
 		}
 		r.Name = normalName(r.Name)
-		out = append(out, Desired{p, r})
+		desired = append(desired, Desired{p, r})
 	}
 	proof, found := Verification(o.Verification)
 	want(Ownership, proof, found && proof.Type == TXT)
@@ -112,7 +114,7 @@ func Desire(domain string, o Offer) []Desired {
 	want(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: o.policy()}, true)
 	want(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
 	want(Selector2, o.Signing.Selector2, o.Signing.Selector2.Type == CNAME)
-	return out
+	return desired
 }
 
 func (o Offer) policy() string {
@@ -132,9 +134,9 @@ func (o Offer) exchange(domain string) (best Record, found bool) {
 	return best, found
 }
 
-func (o Offer) service(typ Type, name string, is func(string) bool) (Record, bool) {
+func (o Offer) service(recordType Type, name string, matches func(string) bool) (Record, bool) {
 	for _, r := range o.Service {
-		if r.Type == typ && sameName(r.Name, name) && is(r.Content) {
+		if r.Type == recordType && sameName(r.Name, name) && matches(r.Content) {
 			return r, true
 		}
 	}
@@ -143,16 +145,17 @@ func (o Offer) service(typ Type, name string, is func(string) bool) (Record, boo
 
 func anyContent(string) bool { return true }
 
-// inDomain reports whether a name is the domain or below it. It keeps a plan inside the domain,
-// whatever the platform specifies.
+// inDomain reports whether a name is the domain or below it. Because of it, a plan never leaves the
+// domain, even if the platform specifies a record elsewhere.
 func inDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }
 
-func below(name string, spaces []string) bool {
+// below reports whether a name ends with one of the suffixes.
+func below(name string, suffixes []string) bool {
 	name = normalName(name)
-	for _, space := range spaces {
-		if strings.HasSuffix(name, space) {
+	for _, suffix := range suffixes {
+		if strings.HasSuffix(name, suffix) {
 			return true
 		}
 	}
@@ -164,8 +167,8 @@ var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
 
 // servesDomain reports whether a host is a current or earlier host of the platform for exactly this
 // domain. The first label of such a host is the domain with hyphens in place of dots. If the domain
-// itself contains hyphens, the platform drops these and adds a suffix. Without the suffix, the
-// label belongs to a domain without hyphens.
+// itself contains hyphens, the platform removes them and adds a suffix. A label without a suffix
+// belongs to a domain without hyphens.
 func (p PlatformHosts) servesDomain(host, domain string) bool {
 	if !below(host, p.Exchanges) {
 		return false
@@ -179,7 +182,8 @@ func (p PlatformHosts) servesDomain(host, domain string) bool {
 	return found && hostSuffix.MatchString(rest)
 }
 
-// signingTenant returns the tenant in a DKIM target of the platform, "" for any other name.
+// signingTenant returns the name of the tenant in a DKIM target of the platform, and "" for any
+// other name.
 func (p PlatformHosts) signingTenant(target string) string {
 	if !below(target, p.Signers) {
 		return ""

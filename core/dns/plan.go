@@ -37,13 +37,13 @@ type Item struct {
 	Notes    []Note
 	// Blocking is true for an item that a person must resolve before anything is written.
 	Blocking bool
-	// Optional is true for an update that only removes left-over verification records. Nothing waits
-	// for it: it is written together with the next change that the domain needs.
+	// Optional is true for an update that only removes old verification records. It is written
+	// together with the next change that the domain needs.
 	Optional bool
 }
 
-// Written is one value that this service wrote, as recorded in its database. The value is managed
-// by tenantry while the zone contains exactly this value. All other values are foreign.
+// Written is one value that tenantry wrote, as recorded in its database. tenantry manages the value
+// while the zone contains exactly this value. All other values are foreign.
 type Written struct {
 	Purpose Purpose
 	Name    string
@@ -57,8 +57,8 @@ type Written struct {
 const largeTXT = 8192
 
 // Plan is the set of changes that a domain's records need, with reasons. To detect later changes of
-// the zone, store the Hash and compare it with the hash of a new plan. Do not store the plan as
-// JSON, which alters texts that are not UTF-8.
+// the zone, callers store the Hash and compare it with the hash of a new plan. They do not store
+// the plan as JSON, because JSON alters texts that are not UTF-8.
 type Plan struct {
 	Domain, Zone string
 	// Reliable and Reason are ZoneRead.Complete and ZoneRead.Reason.
@@ -75,24 +75,24 @@ type Plan struct {
 	Writes []Written
 }
 
-// NewPlan returns the plan for a domain's records. It adds missing values and replaces only values
-// of the platform or of this service. A foreign value that existing mail may depend on becomes a
-// conflict, which a person must resolve.
-func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
-	p := Plan{Domain: s.Domain, Zone: s.Zone, Reliable: s.Complete, Reason: s.Reason, At: s.At,
-		Desired: Desire(s.Domain, o), Observed: observed(s)}
-	z := zoneView{ZoneRead: s, managed: managed, offered: o.Verification, hosts: o.Hosts}
+// NewPlan returns the plan for a domain's records. It adds missing values, and replaces only values
+// of the platform or of tenantry. If a foreign value that existing mail may need is in the way, the
+// plan has a conflict, which a person must resolve.
+func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
+	p := Plan{Domain: read.Domain, Zone: read.Zone, Reliable: read.Complete, Reason: read.Reason, At: read.At,
+		Desired: Desire(read.Domain, o), Observed: observed(read)}
+	z := zoneView{ZoneRead: read, managed: managed, offered: o.Verification, hosts: o.Hosts}
 	if !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Inbound }) {
-		if v := z.decideMX(Record{Type: MX, Name: s.Domain}); v.action == Conflict {
-			p.add(Desired{Inbound, Record{Type: MX, Name: s.Domain}}, v)
+		if v := z.decideMX(Record{Type: MX, Name: read.Domain}); v.action == Conflict {
+			p.add(Desired{Inbound, Record{Type: MX, Name: read.Domain}}, v)
 		}
 	}
 	if p.Incomplete() {
 		if v := z.decideEarlySPF(); v.blocking {
-			p.add(Desired{Sending, Record{Type: TXT, Name: s.Domain}}, v)
+			p.add(Desired{Sending, Record{Type: TXT, Name: read.Domain}}, v)
 		}
 	}
-	for _, want := range earlySelectors(s.Domain, o.Signing) {
+	for _, want := range earlySelectors(read.Domain, o.Signing) {
 		if v := z.decideEarlySelector(want); v.blocking {
 			p.add(want, v)
 		}
@@ -111,9 +111,8 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 }
 
 // Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
-// The platform specifies them after it has verified the domain. Until then the plan has no SPF
-// record, no MX record and no DKIM record. It reports only the conflicts that no such record of the
-// platform could resolve.
+// The platform specifies them after it has verified the domain. Until then the plan has no SPF, MX
+// and DKIM records. It has only those conflicts that exist whatever the platform will specify.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
@@ -187,33 +186,33 @@ func (p *Plan) add(want Desired, v verdict) {
 }
 
 // change adds a verdict's edit to the change of its record set. An existing set keeps its TTL. A
-// set from a wildcard does not exist in the zone, so its values are written with the change.
-func (p *Plan) change(have RRSet, ttl int, v verdict) {
-	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == have.Type && sameName(c.After.Name, have.Name) })
+// set that a wildcard produced does not exist in the zone, so the change writes all its values.
+func (p *Plan) change(current RRSet, ttl int, v verdict) {
+	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == current.Type && sameName(c.After.Name, current.Name) })
 	if i < 0 {
-		after := have
-		if len(have.Values) == 0 {
+		after := current
+		if len(current.Values) == 0 {
 			after.TTL = ttl
 		}
 		after.Synthesised = false
-		if have.Synthesised {
-			have = RRSet{Name: have.Name, Type: have.Type}
+		if current.Synthesised {
+			current = RRSet{Name: current.Name, Type: current.Type}
 		}
-		i, p.Changes = len(p.Changes), append(p.Changes, Change{Before: have, After: after})
+		i, p.Changes = len(p.Changes), append(p.Changes, Change{Before: current, After: after})
 	}
 	after := &p.Changes[i].After
 	after.Values = replaceValues(after.Values, v.remove, v.add)
 }
 
-// note records the values that a verdict writes. If several values are replaced, the first one is
-// recorded.
+// note records the values that a verdict writes. If one value replaces several, Replaced is the
+// first of them.
 func (p *Plan) note(want Desired, v verdict) {
 	for _, value := range v.add {
-		w := Written{Purpose: want.Purpose, Name: normalName(want.Name), Type: want.Type, Value: value}
+		written := Written{Purpose: want.Purpose, Name: normalName(want.Name), Type: want.Type, Value: value}
 		if len(v.remove) > 0 {
-			w.Replaced = v.remove[0]
+			written.Replaced = v.remove[0]
 		}
-		p.Writes = append(p.Writes, w)
+		p.Writes = append(p.Writes, written)
 	}
 }
 
@@ -233,26 +232,26 @@ func (p *Plan) textSize(record Record) int {
 // replaceValues returns values with add in the position of the first removed value, or at the end.
 // All other values keep their order.
 func replaceValues(values, remove, add []string) []string {
-	var out []string
+	var result []string
 	for _, value := range values {
 		if !slices.Contains(remove, value) {
-			out = append(out, value)
+			result = append(result, value)
 			continue
 		}
-		out, add = append(out, add...), nil
+		result, add = append(result, add...), nil
 	}
-	return append(out, add...)
+	return append(result, add...)
 }
 
 // Blocking returns the items that a person must resolve before the changes are written.
 func (p Plan) Blocking() []Item {
-	var out []Item
+	var blocking []Item
 	for _, item := range p.Items {
 		if item.Blocking {
-			out = append(out, item)
+			blocking = append(blocking, item)
 		}
 	}
-	return out
+	return blocking
 }
 
 // SafeToApply reports whether the changes may be written: the read is reliable and no item blocks.

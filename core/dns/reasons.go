@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Reason is a stable word for why a plan decides as it does on an item.
+// Reason is a stable word for the reason of a plan's decision on an item.
 type Reason string
 
 // The reasons for values that are written or preserved.

@@ -3,9 +3,10 @@
 // Package dns reads the mail records of a domain and plans the changes that they need. It is pure:
 // adapters make the DNS queries and call the providers.
 //
-// Start reading at NewPlan in plan.go. Its inputs are a ZoneRead, which is one read of a domain, and an
-// Offer, the records that the mail platform specifies. The Plan lists the record sets to write, with
-// reasons. A Holder says which provider serves the zone and whether the account can write there.
+// Start reading at NewPlan in plan.go. It compares a ZoneRead, which is one read of a domain's DNS,
+// with an Offer, the records that the mail platform specifies. The resulting Plan lists the record
+// sets to write, with reasons. A Holder is the provider that serves the zone, with the account's
+// access to it.
 //
 //   - record.go: records and record sets, and the text of TXT records.
 //   - zoneread.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
@@ -76,25 +77,26 @@ type RRSet struct {
 	// Values are the contents: TXT unquoted and joined, CNAME and NS targets without the final dot,
 	// MX as "preference host".
 	Values []string
-	// Synthesised is true when a wildcard answers for a name that does not exist.
+	// Synthesised is true when the set is the answer of a wildcard for a name that does not exist.
 	Synthesised bool
 }
 
-// Same reports whether two sets hold the same values, in any order. It ignores the TTL. It is not
-// named Equal, because comparison libraries call a method named Equal.
+// Same reports whether two sets have the same name, type and values, in any order. It ignores the
+// TTL. It is not named Equal, because test libraries would call it to compare sets, and they must
+// compare the TTL.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
 // Find returns the set of a name and type. If sets has no such set, the result has no values.
-func Find(sets []RRSet, name string, typ Type) RRSet {
+func Find(sets []RRSet, name string, recordType Type) RRSet {
 	for _, s := range sets {
-		if s.Type == typ && sameName(s.Name, name) {
+		if s.Type == recordType && sameName(s.Name, name) {
 			return s
 		}
 	}
-	return RRSet{Name: name, Type: typ}
+	return RRSet{Name: name, Type: recordType}
 }
 
 func normalName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
@@ -106,8 +108,8 @@ func sameName(a, b string) bool {
 // maxString is the maximum length of one string of a TXT record, in octets.
 const maxString = 255
 
-// Chunks splits a text into the strings of a TXT record, after a space where possible. Readers join
-// the strings without a separator, so each space stays at the end of its string.
+// Chunks splits a text into the strings of a TXT record, after a space where possible. A space
+// stays at the end of its string, because receivers join the strings without a separator.
 func Chunks(text string) []string {
 	chunks := []string{}
 	for len(text) > maxString {

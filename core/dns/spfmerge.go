@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-const longSPF = 450 // octets; a longer answer may need TCP
+// longSPF is the length, in octets, above which an answer with the record may need TCP.
+const longSPF = 450
 
-// decideSPF decides on the SPF record. A domain may have only one, so the platform's terms are
-// merged into it.
+// decideSPF decides on the SPF record. A domain may have only one SPF record, so decideSPF adds the
+// platform's terms to an existing one.
 func (z zoneView) decideSPF(want Record) verdict {
 	if z.aliased() {
 		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
@@ -49,7 +50,7 @@ func (z zoneView) decideEarlySPF() verdict {
 		return blocked(ReasonSPFSyntax).observing(records)
 	}
 	if _, managed := z.findWritten(Sending, distinct[0]); managed {
-		return verdict{} // a managed record is replaced, whatever it says
+		return verdict{} // a record that tenantry wrote is replaced in any case
 	}
 	if v, ok := mergeConflict(have); !ok && v.blocking {
 		return v.observing(records)
@@ -72,33 +73,34 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	case z.coveredIndirectly(have, missing):
 		return z.checkLimits(have, desired, preserve(ReasonSPFIndirect))
 	}
-	base, why := have, ReasonSPFMerged
+	base, reason := have, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
-		// A managed record is replaced by the record that would be written today.
-		base, why = desired, ReasonOwnSuperseded
+		// tenantry wrote this record. Replace it by the record that it would write today: the foreign
+		// record that it had replaced, if any, with the missing terms.
+		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier
 			missing, _ = missingTerms(base, desired)
 		}
 	}
-	if why, ok := mergeConflict(base); !ok {
-		return why
+	if found, ok := mergeConflict(base); !ok {
+		return found
 	}
 	if base.text == desired.text {
 		missing = nil
 	}
 	result, _ := parseSPF(base.withTerms(missing))
-	return z.checkLimits(result, desired, update(why, []string{text}, result.text))
+	return z.checkLimits(result, desired, update(reason, []string{text}, result.text))
 }
 
-// mergeConflict returns the conflict that forbids adding terms to a record. ok is true when there
-// is none.
+// mergeConflict returns a conflict and false if terms must not be added to the record, otherwise
+// true.
 func mergeConflict(r spfRecord) (verdict, bool) {
 	all := r.first("all")
 	if all == nil {
 		return verdict{}, true
 	}
-	mechanisms := filter(r.names(), func(name string) bool { return name != "all" })
+	mechanisms := filter(r.mechanismNames(), func(name string) bool { return name != "all" })
 	switch {
 	case all.qualifier == '+':
 		return conflict(ReasonSPFPermissive), false
@@ -109,24 +111,26 @@ func mergeConflict(r spfRecord) (verdict, bool) {
 	}
 }
 
-func (r spfRecord) names() []string {
-	var out []string
+// mechanismNames returns the names of the mechanisms that receivers evaluate.
+func (r spfRecord) mechanismNames() []string {
+	var names []string
 	for _, t := range r.reachableTerms() {
 		if !t.modifier {
-			out = append(out, t.name)
+			names = append(names, t.name)
 		}
 	}
-	return out
+	return names
 }
 
 // missingTerms returns the desired terms that are missing from the reachable terms of a record.
-// negated is true if the record has a desired term with a qualifier other than "+".
-func missingTerms(have, desired spfRecord) (missing []string, negated bool) {
+// negated is true if the record has a desired term with a qualifier other than "+", which makes the
+// platform's mail fail.
+func missingTerms(existing, desired spfRecord) (missing []string, negated bool) {
 	for _, t := range desired.reachableTerms() {
 		if t.modifier || t.is("all") {
 			continue
 		}
-		reachableTerms := have.reachableTerms()
+		reachableTerms := existing.reachableTerms()
 		i := slices.IndexFunc(reachableTerms, func(h spfTerm) bool { return !h.modifier && h.key() == t.key() })
 		switch {
 		case i < 0:
@@ -174,30 +178,30 @@ func (r spfRecord) withTerms(terms []string) string {
 	return r.text + gap + words + " ~all"
 }
 
-// checkLimits applies the lookup limits of RFC 7208 to a verdict. If the lookups of a record cannot
-// be counted, the record is not written; an existing record is preserved.
+// checkLimits applies the lookup limits of RFC 7208 to a verdict. If the lookups of an updated
+// record cannot be counted, checkLimits returns a conflict, so that the record is not written.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
-	c := spfTree(z.Referenced.SPF).cost(r)
-	foreign := c.unknown && !z.onlyUnknown(r, desired)
+	cost := spfTree(z.Referenced.SPF).cost(r)
+	foreign := cost.unknown && !z.onlyUnknown(r, desired)
 	switch {
-	case c.lookups > maxLookups:
+	case cost.lookups > maxLookups:
 		return blocked(ReasonSPFLookups)
 	case foreign && v.action == Update:
 		return blocked(ReasonSPFUnknown)
 	}
 	all := r.first("all")
 	return v.withNoteIf(foreign, NoteSPFUnknown).
-		withNoteIf(c.lookups >= maxLookups-1, NoteSPFNearLimit).
-		withNoteIf(c.void > maxVoid, NoteSPFVoid).
-		withNoteIf(c.broken, NoteSPFBroken).
+		withNoteIf(cost.lookups >= maxLookups-1, NoteSPFNearLimit).
+		withNoteIf(cost.void > maxVoid, NoteSPFVoid).
+		withNoteIf(cost.broken, NoteSPFBroken).
 		withNoteIf(len(r.text) > longSPF, NoteSPFLong).
 		withNoteIf(r.first("ptr") != nil, NoteSPFPtr).
 		withNoteIf(all != nil && all.qualifier == '?', NoteSPFNeutral).
 		withNoteIf(all != nil && all.qualifier == '+', NoteSPFPermissive)
 }
 
-// onlyUnknown reports whether all names that could not be read belong to the platform's own record.
-// Each of these names counts as one lookup, so they are no reason to refuse a write.
+// onlyUnknown reports whether all names that could not be read are references of the platform's own
+// record. Such a name counts as one lookup and does not prevent a write.
 func (z zoneView) onlyUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range z.Referenced.SPF {

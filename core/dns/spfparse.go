@@ -31,14 +31,14 @@ func (t spfTerm) key() string {
 	return t.name + " " + strings.TrimSuffix(strings.ToLower(t.value), ".")
 }
 
-// is reports whether the term is the mechanism or modifier with this name. It returns false for
-// "all=x" and the name "all", because "all=x" is an unknown modifier.
+// is reports whether the term is the mechanism or modifier with this name. For the term "all=x" and
+// the name "all" it returns false, because "all=x" is not the mechanism but an unknown modifier.
 func (t spfTerm) is(name string) bool {
 	return t.name == name && t.modifier == (name == "redirect" || name == "exp")
 }
 
-// spfRecord is a parsed SPF record. Its text is never rebuilt from its terms, so foreign parts keep
-// every byte.
+// spfRecord is a parsed SPF record. Edits change its text in place, so all other terms keep every
+// byte.
 type spfRecord struct {
 	text  string
 	terms []spfTerm
@@ -94,6 +94,7 @@ func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
 }
 
+// modifierOK reports whether a modifier conforms to RFC 7208.
 func modifierOK(t spfTerm) bool {
 	if t.name == "" || !isLetter(t.name[0]) {
 		return false
@@ -125,23 +126,23 @@ func mechanismOK(name, rest string) bool {
 	}
 }
 
-// validHostSpec reports whether rest is an optional name and optional prefix lengths, as in
-// ":d/24//64".
+// validHostSpec reports whether rest is an optional name with optional prefix lengths, as in
+// ":example.com/24//64".
 func validHostSpec(rest string) bool {
 	host, prefix := rest, ""
 	// A slash inside a macro's braces is a delimiter of the macro.
-	if i := strings.IndexByte(rest[strings.LastIndexByte(rest, '}')+1:], '/'); i >= 0 {
-		i += strings.LastIndexByte(rest, '}') + 1
-		host, prefix = rest[:i], rest[i:]
+	if slash := strings.IndexByte(rest[strings.LastIndexByte(rest, '}')+1:], '/'); slash >= 0 {
+		slash += strings.LastIndexByte(rest, '}') + 1
+		host, prefix = rest[:slash], rest[slash:]
 	}
 	if value, colon := strings.CutPrefix(host, ":"); host != "" && (!colon || !validDomainSpec(value)) {
 		return false
 	}
-	four, six, dual := strings.Cut(prefix, "//")
-	if dual && !validPrefixLength(six, 128) {
+	ipv4Prefix, ipv6Prefix, hasIPv6Prefix := strings.Cut(prefix, "//")
+	if hasIPv6Prefix && !validPrefixLength(ipv6Prefix, 128) {
 		return false
 	}
-	return four == "" || validPrefixLength(strings.TrimPrefix(four, "/"), 32)
+	return ipv4Prefix == "" || validPrefixLength(strings.TrimPrefix(ipv4Prefix, "/"), 32)
 }
 
 func validPrefixLength(digits string, maxLength int) bool {
@@ -187,7 +188,7 @@ func validMacros(s string) bool {
 	return true
 }
 
-// first returns the first term of a name, or nil.
+// first returns the first term with this name, or nil.
 func (r spfRecord) first(name string) *spfTerm {
 	if i := slices.IndexFunc(r.terms, func(t spfTerm) bool { return t.is(name) }); i >= 0 {
 		return &r.terms[i]

@@ -13,7 +13,7 @@ const (
 	maxVoid    = 2
 )
 
-// spfCost is the cost of evaluating a record to its end.
+// spfCost is what receivers need to evaluate a record and all records that it references.
 type spfCost struct {
 	lookups int
 	void    int  // names without any records
@@ -21,52 +21,53 @@ type spfCost struct {
 	broken  bool // a name has no valid record
 }
 
+// spfTree holds the TXT values of the names that SPF records reference, by name.
 type spfTree map[string][]string
 
 // cost returns the lookups of a record, including those of all records that it references. It stops
 // counting beyond maxLookups.
 func (t spfTree) cost(r spfRecord) spfCost {
-	var c spfCost
-	t.count(r, nil, &c)
-	return c
+	var cost spfCost
+	t.count(r, nil, &cost)
+	return cost
 }
 
-func (t spfTree) count(r spfRecord, path []string, c *spfCost) {
+func (t spfTree) count(r spfRecord, path []string, total *spfCost) {
 	for _, term := range r.reachableTerms() {
 		switch {
 		case term.modifier:
 		case term.is("include"):
-			t.follow(term.value, path, c)
+			t.follow(term.value, path, total)
 		case term.is("a"), term.is("mx"), term.is("ptr"), term.is("exists"):
-			c.lookups++
+			total.lookups++
 		}
 	}
 	if to := r.redirect(); to != "" {
-		t.follow(to, path, c)
+		t.follow(to, path, total)
 	}
 }
 
-func (t spfTree) follow(to string, path []string, c *spfCost) {
-	c.lookups++
+func (t spfTree) follow(to string, path []string, total *spfCost) {
+	total.lookups++
 	to = normalName(to)
-	if c.lookups > maxLookups || strings.Contains(to, "%") {
+	if total.lookups > maxLookups || strings.Contains(to, "%") {
 		return
 	}
 	if slices.Contains(path, to) {
-		c.lookups = maxLookups + 1 // a loop never ends
+		total.lookups = maxLookups + 1 // a loop never ends
 		return
 	}
 	texts, known := t[to]
 	if !known {
-		c.unknown = true
+		total.unknown = true
 		return
 	}
 	if len(texts) == 0 {
-		c.void++
+		total.void++
 	}
 	next, ok := soleSPF(texts)
-	c.broken = c.broken || !ok
-	t.count(next, append(slices.Clip(path), to), c)
+	total.broken = total.broken || !ok
+	t.count(next, append(slices.Clip(path), to), total)
 }
 
 // reaches reports whether a record includes the name of an include term, directly or through the

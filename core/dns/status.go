@@ -28,14 +28,14 @@ type Status struct {
 
 // ReadStatus returns the status of a domain's mail records. verification holds the ownership
 // records that the platform offers, signing its DKIM targets.
-func ReadStatus(s ZoneRead, verification []Record, signing Signing) Status {
-	selector1, selector2 := ReadSelectors(s, signing)
+func ReadStatus(read ZoneRead, verification []Record, signing Signing) Status {
+	selector1, selector2 := ReadSelectors(read, signing)
 	return Status{
-		MX:               preferredMX(s.values(s.Domain, MX)),
-		SPF:              EscapeText(firstMatch(s.values(s.Domain, TXT), isSPF)),
-		DMARC:            EscapeText(firstMatch(s.values("_dmarc."+s.Domain, TXT), isDMARC)),
+		MX:               preferredMX(read.values(read.Domain, MX)),
+		SPF:              EscapeText(firstMatch(read.values(read.Domain, TXT), isSPF)),
+		DMARC:            EscapeText(firstMatch(read.values("_dmarc."+read.Domain, TXT), isDMARC)),
 		DKIM:             dkimStatus(selector1, selector2),
-		VerificationSeen: slices.ContainsFunc(verification, s.publishes),
+		VerificationSeen: slices.ContainsFunc(verification, read.publishes),
 	}
 }
 
@@ -57,8 +57,8 @@ func dkimStatus(selectors ...Selector) string {
 }
 
 // publishes reports whether a record that the platform specifies is published.
-func (s ZoneRead) publishes(want Record) bool {
-	return slices.ContainsFunc(s.values(want.Name, want.Type), func(value string) bool {
+func (read ZoneRead) publishes(want Record) bool {
+	return slices.ContainsFunc(read.values(want.Name, want.Type), func(value string) bool {
 		if want.Type == TXT {
 			return value == want.Content
 		}
@@ -82,17 +82,17 @@ func preferredMX(values []string) string {
 	return best
 }
 
-// firstMatch returns the first matching text in sort order, or Missing. Several matches are an
-// error in the zone. Sorting makes the result independent of the servers' rotation.
-func firstMatch(texts []string, is func(string) bool) string {
-	if found := slices.Sorted(slices.Values(filter(texts, is))); len(found) > 0 {
+// firstMatch returns the first matching text in sort order, or Missing. Sorting makes the result
+// independent of the order in which servers return the texts.
+func firstMatch(texts []string, matches func(string) bool) string {
+	if found := slices.Sorted(slices.Values(filter(texts, matches))); len(found) > 0 {
 		return found[0]
 	}
 	return Missing
 }
 
-// Merge returns a domain's status after a read. An incomplete read may reflect the view of a single
-// server. It therefore only fills in values that were missing and overwrites nothing.
+// Merge returns a domain's status after a read. An incomplete read may show the answer of a single
+// server. Merge therefore uses it only for values that were missing before.
 func Merge(earlier, seen Status, complete bool) Status {
 	if complete {
 		return seen
@@ -113,8 +113,8 @@ func firstKnown(earlier, seen string) string {
 	return earlier
 }
 
-// Soundness says whether the DNS records that mail depends on are correct. It is SoundnessUnknown
-// when the read or the platform's records do not suffice to decide.
+// Soundness says whether the published records of one kind are correct. It is SoundnessUnknown when
+// the read, or the records that the platform specifies, do not suffice to decide.
 type Soundness int
 
 // The values of Soundness.
@@ -131,20 +131,20 @@ func soundness(right bool) Soundness {
 	return SoundnessWrong
 }
 
-// ReadSoundness returns whether the published records are correct: SPF lets the mail platform send,
-// DKIM publishes its keys, and the MX delivers mail to the platform. The read must include the
-// names that an SPF record references; see ZoneRead.Needs.
-func ReadSoundness(s ZoneRead, o Offer) (spf, dkim, mx Soundness) {
-	z := zoneView{ZoneRead: s, offered: o.Verification, hosts: o.Hosts}
-	if want, named := o.exchange(s.Domain); named {
-		x := z.groupExchanges(z.setAt(s.Domain, MX).Values, want)
+// ReadSoundness returns whether the published records are correct. SPF must let the mail platform
+// send, DKIM must publish the platform's keys, and the MX must deliver mail to the platform. The
+// read must include the names that an SPF record references; see ZoneRead.Needs.
+func ReadSoundness(read ZoneRead, o Offer) (spf, dkim, mx Soundness) {
+	z := zoneView{ZoneRead: read, offered: o.Verification, hosts: o.Hosts}
+	if want, named := o.exchange(read.Domain); named {
+		x := z.groupExchanges(z.setAt(read.Domain, MX).Values, want)
 		mx = soundness(len(x.desired)+len(x.stale) > 0)
 	}
 	if o.Signing.Selector1.Content != "" && o.Signing.Selector2.Content != "" {
-		selector1, selector2 := ReadSelectors(s, o.Signing)
+		selector1, selector2 := ReadSelectors(read, o.Signing)
 		dkim = soundness(selector1 == SelectorPropagated && selector2 == SelectorPropagated)
 	}
-	if want, named := o.service(TXT, s.Domain, isSPF); named {
+	if want, named := o.service(TXT, read.Domain, isSPF); named {
 		spf = z.spfSoundness(want)
 	}
 	return spf, dkim, mx

@@ -17,27 +17,27 @@ type Write struct {
 	// Written are the values that the changes add. They are managed by tenantry once the write is
 	// confirmed.
 	Written []Written
-	// At is when the write was intended, before the request was sent. Confirmed is true if the write
-	// is known to have been made.
+	// At is when the write was stored, just before the request was sent. Confirmed is true once it
+	// is known that the provider made the write.
 	At        time.Time
 	Confirmed bool
 }
 
-// attributionLimit is how long after the request a record set counts as written by it. A person who
-// publishes the same records by hand usually does so later.
+// attributionLimit is how long after a request with an unknown outcome matching records count as
+// written by it. A person who publishes the same records by hand usually does so later.
 const attributionLimit = time.Hour
 
-// Resolution is the decision on writes whose outcomes are unknown.
+// Resolution says which writes with an unknown outcome were made.
 type Resolution struct{ Made, Unmade []Write }
 
 // Resolve decides from the provider's record sets whether writes with an unknown outcome were made.
-// A write was made if the zone has all its sets with exactly the written values and TTLs, within
-// attributionLimit. Otherwise all its values count as foreign, so that nothing replaces a record
-// that someone else may have published.
-func Resolve(open []Write, held []RRSet, now time.Time) Resolution {
+// A write counts as made if, within attributionLimit, the zone has exactly its record sets, with
+// their values and TTLs. Otherwise its values count as foreign, so that tenantry does not replace a
+// record that someone else may have published.
+func Resolve(openWrites []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution
-	for _, w := range open {
-		if w.Confirmed || now.Sub(w.At) <= attributionLimit && w.isIn(held) {
+	for _, w := range openWrites {
+		if w.Confirmed || now.Sub(w.At) <= attributionLimit && w.isIn(current) {
 			r.Made = append(r.Made, w)
 		} else {
 			r.Unmade = append(r.Unmade, w)
@@ -47,9 +47,9 @@ func Resolve(open []Write, held []RRSet, now time.Time) Resolution {
 }
 
 // isIn reports whether the record sets of a zone are exactly those that the write wanted.
-func (w Write) isIn(held []RRSet) bool {
+func (w Write) isIn(current []RRSet) bool {
 	return len(w.Changes) > 0 && !slices.ContainsFunc(w.Changes, func(c Change) bool {
-		set := Find(held, c.After.Name, c.After.Type)
+		set := Find(current, c.After.Name, c.After.Type)
 		return set.Synthesised || !set.Same(c.After) || len(set.Values) > 0 && set.TTL != c.After.TTL
 	})
 }

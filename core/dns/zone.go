@@ -37,14 +37,14 @@ func plainNames(names []string) []string {
 	return slices.Compact(plain)
 }
 
-// Change replaces one record set of a zone. Before is the state that the plan was made from, After
-// the desired state. A set without values does not exist. If both TTLs are equal, the set keeps the
-// TTL that it has at the provider.
+// Change replaces one record set of a zone. Before is the set from which the plan was made, After
+// is the desired set. A set without values does not exist. If both TTLs are equal, the set keeps
+// the TTL that it has at the provider.
 type Change struct {
 	Before, After RRSet
 }
 
-// The causes of the errors that are the same for all DNS providers.
+// The causes of errors that every DNS provider can return.
 const (
 	causeChanged    = "zone_changed"
 	causeNoZone     = "zone_not_found"
@@ -58,14 +58,15 @@ func Changed() error {
 		Detail: "the zone changed since it was planned; nothing was written"}
 }
 
-// NoZone returns the error for a zone that the credential does not reach.
+// NoZone returns the error for a zone to which the credential has no access.
 func NoZone() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeNoZone,
-		Detail: "the DNS provider shows no such zone to this credential"}
+		Detail: "the credential has no access to such a zone at the DNS provider"}
 }
 
 // Overlapped returns the error of a write that was made, although someone else changed the zone
-// between the last read and the write. The write may have overwritten a value of that change.
+// between the last read and the write. The write may have overwritten a value that the other change
+// wrote.
 func Overlapped() error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: causeOverlapped,
 		Detail: "the zone was changed by someone else during the write, so a value may be lost"}
@@ -81,50 +82,50 @@ func IsNoZone(err error) bool { return hasCause(err, outcome.Refused, causeNoZon
 func IsOverlapped(err error) bool { return hasCause(err, outcome.Broken, causeOverlapped) }
 
 func hasCause(err error, kind outcome.Kind, cause string) bool {
-	var o *outcome.Error
-	return errors.As(err, &o) && o.Kind == kind && o.Cause == cause
+	var callErr *outcome.Error
+	return errors.As(err, &callErr) && callErr.Kind == kind && callErr.Cause == cause
 }
 
-// Outstanding returns the changes that the provider's current sets still need. now holds these
-// sets, and Before of each returned change is its current set. Changes that are already made are
-// left out, so a write may be repeated. It fails with Changed if a set is neither as planned nor as
-// desired, or if a CNAME would share its name with other records. The caller must then write
-// nothing.
-func Outstanding(now []RRSet, changes []Change) ([]Change, error) {
-	var open []Change
+// Outstanding returns the changes that are not made yet, with the current record set as Before of
+// each. current holds the provider's current sets. Changes that are already made are omitted, so
+// that a write can be repeated. Outstanding fails with Changed if a set equals neither Before nor
+// After of its change, or if a CNAME would share its name with other records. The caller must then
+// write nothing.
+func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
+	var outstanding []Change
 	for _, c := range changes {
-		have := Find(now, c.After.Name, c.After.Type)
+		set := Find(current, c.After.Name, c.After.Type)
 		switch {
-		case have.Same(c.After):
-		case have.Same(c.Before):
-			if len(have.Values) > 0 && c.After.TTL == c.Before.TTL {
-				c.After.TTL = have.TTL
+		case set.Same(c.After):
+		case set.Same(c.Before):
+			if len(set.Values) > 0 && c.After.TTL == c.Before.TTL {
+				c.After.TTL = set.TTL
 			}
-			c.Before = have
-			open = append(open, c)
+			c.Before = set
+			outstanding = append(outstanding, c)
 		default:
 			return nil, Changed()
 		}
 	}
-	if !standsAlone(now, changes) {
+	if !standsAlone(current, changes) {
 		return nil, Changed()
 	}
-	return open, nil
+	return outstanding, nil
 }
 
 // standsAlone reports whether each changed CNAME is the only record set at its name after the
 // changes.
-func standsAlone(now []RRSet, changes []Change) bool {
+func standsAlone(current []RRSet, changes []Change) bool {
 	planned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {
 			return c.After.Type == s.Type && sameName(c.After.Name, s.Name)
 		})
 	}
-	after := make([]RRSet, 0, len(now)+len(changes))
+	after := make([]RRSet, 0, len(current)+len(changes))
 	for _, c := range changes {
 		after = append(after, c.After)
 	}
-	for _, s := range now {
+	for _, s := range current {
 		if !planned(s) {
 			after = append(after, s)
 		}
@@ -140,8 +141,8 @@ func standsAlone(now []RRSet, changes []Change) bool {
 	return true
 }
 
-// CheckChanges returns an error for changes that no plan contains: a record outside the zone, the
-// zone's SOA or NS, a set that occurs twice, or a change of name or type.
+// CheckChanges returns an error for changes that a plan can never contain: a record outside the
+// zone, the zone's SOA or NS, a set that occurs twice, or a change of name or type.
 func CheckChanges(zone string, changes []Change) error {
 	for i, c := range changes {
 		set := c.After

@@ -14,12 +14,13 @@ type ZoneRead struct {
 	Domain string
 	Zone   string // the apex of the zone that holds Domain
 	Sets   []RRSet
-	// Listed is true when Sets are the provider's own list of records (WithProviderRecords).
+	// Listed is true when Sets are the records that the provider stores, and not the answers of
+	// name servers (see WithProviderRecords).
 	Listed bool
 	// Delegation lists the servers to which the zone is delegated, sorted.
 	Delegation []string
-	// Servers holds the result of each authoritative server: those of Delegation and those in the
-	// zone's own NS records.
+	// Servers holds the result of each authoritative server. These are the servers of Delegation
+	// and of the zone's own NS records.
 	Servers []Server
 	// Complete is true when the read is reliable: enough servers answered all queries, and they
 	// agree.
@@ -36,21 +37,21 @@ type ZoneRead struct {
 }
 
 // Asked returns the number of name servers that were queried.
-func (s ZoneRead) Asked() int {
-	return s.servers(func(n Server) bool { return n.State != ServerBlocked })
+func (read ZoneRead) Asked() int {
+	return read.servers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
 // Agreeing returns the number of servers whose answers equal those of the majority.
-func (s ZoneRead) Agreeing() int { return s.servers(func(n Server) bool { return n.Agrees }) }
+func (read ZoneRead) Agreeing() int { return read.servers(func(n Server) bool { return n.Agrees }) }
 
-func (s ZoneRead) servers(are func(Server) bool) int {
-	n := 0
-	for _, server := range s.Servers {
-		if are(server) {
-			n++
+func (read ZoneRead) servers(matches func(Server) bool) int {
+	count := 0
+	for _, server := range read.Servers {
+		if matches(server) {
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 // ServerState is the behaviour of an authoritative server.
@@ -75,24 +76,24 @@ type Server struct {
 // ReasonNotDelegated is ZoneRead.Reason when the parent zone does not delegate the domain.
 const ReasonNotDelegated = "not_delegated"
 
-// ReasonSilent is ZoneRead.Reason when the DNS provider did not answer, and may hold more records
-// than its servers show. The DNS reader defines most other reasons.
+// ReasonSilent is ZoneRead.Reason when the DNS provider did not answer. It may store records that
+// its servers do not show. The DNS reader defines most other reasons.
 const ReasonSilent = "provider_unavailable"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches
 // may be outdated.
 const ReasonRecursive = "recursive_only"
 
-// Silent reports whether no server answered at all, so that the cause may be the service's own
+// Silent reports whether no server answered at all. The cause may then be the service's own
 // network.
-func (s ZoneRead) Silent() bool {
-	return !s.Complete && s.Reason != ReasonNotDelegated && s.servers(func(n Server) bool { return n.State == ServerOK }) == 0
+func (read ZoneRead) Silent() bool {
+	return !read.Complete && read.Reason != ReasonNotDelegated && read.servers(func(n Server) bool { return n.State == ServerOK }) == 0
 }
 
 // NegativeTTL returns how long resolvers cache the absence of a record of the zone: min(SOA TTL,
 // SOA MINIMUM), as in RFC 2308. It returns 0 when unknown.
-func (s ZoneRead) NegativeTTL() time.Duration {
-	soa := Find(s.Sets, s.Zone, SOA)
+func (read ZoneRead) NegativeTTL() time.Duration {
+	soa := Find(read.Sets, read.Zone, SOA)
 	if len(soa.Values) == 0 {
 		return 0
 	}
@@ -107,9 +108,9 @@ func (s ZoneRead) NegativeTTL() time.Duration {
 	return time.Duration(min(soa.TTL, int(minimum))) * time.Second
 }
 
-func (s ZoneRead) values(name string, typ Type) []string {
-	for _, set := range s.Sets {
-		if set.Type == typ && sameName(set.Name, name) {
+func (read ZoneRead) values(name string, recordType Type) []string {
+	for _, set := range read.Sets {
+		if set.Type == recordType && sameName(set.Name, name) {
 			return set.Values
 		}
 	}
@@ -128,7 +129,7 @@ type Referenced struct {
 	// Exchanges holds the problem of each host in the domain's MX that cannot receive mail.
 	Exchanges map[string]Exchange
 	// Keys holds the TXT values of the DKIM targets, for selectors that have a TXT record and no
-	// CNAME. Some providers replace a CNAME by its target's records.
+	// CNAME. Some providers return the target's records in place of the CNAME.
 	Keys map[string][]string
 }
 
@@ -151,32 +152,32 @@ type Needs struct {
 	Keys      []string
 }
 
-// Needs returns the names that must be read in addition to s before the wanted records can be
-// planned. The lists are minimal, because each name costs a DNS query.
-func (s ZoneRead) Needs(wanted []Desired) Needs {
-	var n Needs
-	z := zoneView{ZoneRead: s}
+// Needs returns the names that must be read, in addition to this read, before the wanted records
+// can be planned. It omits names that are not needed, because each name costs a DNS query.
+func (read ZoneRead) Needs(wanted []Desired) Needs {
+	var needs Needs
+	z := zoneView{ZoneRead: read}
 	for _, want := range wanted {
 		switch want.Purpose {
 		case Sending:
-			n.SPF = s.needsSPF(want)
+			needs.SPF = read.needsSPF(want)
 		case Policy:
 			if len(z.setAt(want.Name, CNAME).Values) == 0 && len(filter(z.values(want.Name, TXT), isDMARC)) == 0 {
-				n.Above = DMARCAbove(s.Domain)
+				needs.Above = DMARCAbove(read.Domain)
 			}
 		case Selector1, Selector2:
 			if len(z.setAt(want.Name, CNAME).Values) == 0 && len(z.setAt(want.Name, TXT).Values) > 0 {
-				n.Keys = append(n.Keys, normalName(want.Content))
+				needs.Keys = append(needs.Keys, normalName(want.Content))
 			}
 		}
 	}
-	n.Exchanges = s.needsExchanges(wanted)
-	return n
+	needs.Exchanges = read.needsExchanges(wanted)
+	return needs
 }
 
-func (s ZoneRead) needsSPF(want Desired) []string {
+func (read ZoneRead) needsSPF(want Desired) []string {
 	var names []string
-	for _, text := range append([]string{want.Content}, s.values(want.Name, TXT)...) {
+	for _, text := range append([]string{want.Content}, read.values(want.Name, TXT)...) {
 		names = append(names, SPFReferences(text)...)
 	}
 	slices.Sort(names)
@@ -186,17 +187,18 @@ func (s ZoneRead) needsSPF(want Desired) []string {
 // neverExisting is the top-level domain without names (RFC 6761).
 var neverExisting = []string{".invalid"}
 
-// needsExchanges returns the MX hosts except those of the platform and those that cannot exist, nil if only DKIM selectors are wanted.
-func (s ZoneRead) needsExchanges(wanted []Desired) []string {
-	selectors := func(d Desired) bool { return d.Purpose == Selector1 || d.Purpose == Selector2 }
-	if !slices.ContainsFunc(wanted, func(d Desired) bool { return !selectors(d) }) {
+// needsExchanges returns the hosts of the domain's MX whose addresses must be checked. It omits the
+// platform's host and hosts that cannot exist. It returns nil if only DKIM selectors are wanted.
+func (read ZoneRead) needsExchanges(wanted []Desired) []string {
+	isSelector := func(d Desired) bool { return d.Purpose == Selector1 || d.Purpose == Selector2 }
+	if !slices.ContainsFunc(wanted, func(d Desired) bool { return !isSelector(d) }) {
 		return nil
 	}
 	var hosts []string
-	for _, value := range s.values(s.Domain, MX) {
+	for _, value := range read.values(read.Domain, MX) {
 		_, host, ok := parseMX(value)
-		desired := slices.ContainsFunc(wanted, func(d Desired) bool { return d.Type == MX && sameName(d.Content, host) })
-		if ok && host != "" && !isAddress(host) && !desired && !below(host, neverExisting) && !slices.Contains(hosts, host) {
+		isDesired := slices.ContainsFunc(wanted, func(d Desired) bool { return d.Type == MX && sameName(d.Content, host) })
+		if ok && host != "" && !isAddress(host) && !isDesired && !below(host, neverExisting) && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}

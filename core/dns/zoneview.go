@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// zoneView is a ZoneRead together with what is known about the domain. Its methods decide on each
+// zoneView is a ZoneRead with the other facts that a plan needs. Its methods decide on each
 // purpose.
 type zoneView struct {
 	ZoneRead
@@ -16,8 +16,8 @@ type zoneView struct {
 	hosts   PlatformHosts
 }
 
-// verdict is the decision on one purpose. In the record set, the values in add replace those in
-// remove.
+// verdict is the decision on one purpose. The values in add replace the values in remove in the
+// record set.
 type verdict struct {
 	action      Action
 	reason      Reason
@@ -54,9 +54,10 @@ func (v verdict) withNoteIf(when bool, note Note) verdict {
 	return v
 }
 
-// exists reports whether a set counts as existing. Below the domain, a set from a wildcard does not
-// count, because a created record overrides it. At the domain itself it counts: the first record
-// written there would override the wildcard and could break existing mail.
+// exists reports whether a set counts as existing. Below the domain, a set that a wildcard produced
+// does not count, because a record that is written there overrides it. At the domain itself such a
+// set counts: the first record written there would override the wildcard and could break existing
+// mail.
 func (z zoneView) exists(s RRSet) bool {
 	return len(s.Values) > 0 && (!s.Synthesised || sameName(s.Name, z.Domain))
 }
@@ -66,26 +67,27 @@ func (z zoneView) exists(s RRSet) bool {
 func (z zoneView) fromWildcard(s RRSet) bool { return s.Synthesised && !sameName(s.Name, z.Zone) }
 
 // setAt returns the existing set of a name and type, without values if there is none.
-func (z zoneView) setAt(name string, typ Type) RRSet {
+func (z zoneView) setAt(name string, recordType Type) RRSet {
 	for _, s := range z.Sets {
-		if s.Type == typ && sameName(s.Name, name) && z.exists(s) {
-			return RRSet{Name: normalName(name), Type: typ, TTL: s.TTL, Values: s.Values, Synthesised: z.fromWildcard(s)}
+		if s.Type == recordType && sameName(s.Name, name) && z.exists(s) {
+			return RRSet{Name: normalName(name), Type: recordType, TTL: s.TTL, Values: s.Values, Synthesised: z.fromWildcard(s)}
 		}
 	}
-	return RRSet{Name: normalName(name), Type: typ}
+	return RRSet{Name: normalName(name), Type: recordType}
 }
 
-// besideCNAME returns the values of all existing sets of a name that are not CNAMEs.
+// besideCNAME returns the values of all existing sets of a name, except its CNAME.
 func (z zoneView) besideCNAME(name string) []string {
-	var out []string
+	var values []string
 	for _, s := range z.Sets {
 		if s.Type != CNAME && sameName(s.Name, name) && z.exists(s) {
-			out = append(out, s.Values...)
+			values = append(values, s.Values...)
 		}
 	}
-	return out
+	return values
 }
 
+// wildcard reports whether a wildcard answers for the name.
 func (z zoneView) wildcard(name string) bool {
 	return slices.ContainsFunc(z.Sets, func(s RRSet) bool { return z.fromWildcard(s) && sameName(s.Name, name) })
 }
@@ -117,55 +119,55 @@ func planNames(domain string) []string {
 }
 
 // observed returns the sets of the planNames, without the zone's NS and SOA.
-func observed(s ZoneRead) []RRSet {
-	var out []RRSet
-	for _, set := range s.Sets {
-		own := sameName(set.Name, s.Domain) && (set.Type == NS || set.Type == SOA)
-		if !own && slices.ContainsFunc(planNames(s.Domain), func(name string) bool { return sameName(name, set.Name) }) {
-			out = append(out, set)
+func observed(read ZoneRead) []RRSet {
+	var sets []RRSet
+	for _, set := range read.Sets {
+		zoneRecord := sameName(set.Name, read.Domain) && (set.Type == NS || set.Type == SOA)
+		if !zoneRecord && slices.ContainsFunc(planNames(read.Domain), func(name string) bool { return sameName(name, set.Name) }) {
+			sets = append(sets, set)
 		}
 	}
-	return out
+	return sets
 }
 
 // WithProviderRecords returns the read with the provider's own list of records in place of the
-// servers' answers. Servers can flatten CNAMEs, proxy addresses and expand wildcards. Wildcard
-// answers are kept where the provider has no records, because receivers accept them. Answers for
-// names that the list delegates or redirects are kept too, because the list does not contain their
-// records.
-func (s ZoneRead) WithProviderRecords(held []RRSet) ZoneRead {
-	public := zoneView{ZoneRead: s}
-	s.Listed = true
-	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
-		// A CNAME at the domain that is not visible in public is flattened.
-		flattened := set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()
-		return flattened || set.Type != NS && redirectedElsewhere(held, s.Zone, set.Name)
+// servers' answers. Servers can flatten CNAMEs, proxy addresses and expand wildcards.
+// WithProviderRecords keeps answers of wildcards where the provider has no records, because
+// receivers accept them. It also keeps answers for names that the list delegates or redirects,
+// because the list does not contain the records of these names.
+func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
+	public := zoneView{ZoneRead: read}
+	read.Listed = true
+	read.Sets = slices.DeleteFunc(slices.Clone(stored), func(set RRSet) bool {
+		// The provider flattens a CNAME at the domain if the public DNS does not show it.
+		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && !public.aliased()
+		return flattened || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name)
 	})
 	for _, set := range public.Sets {
-		explicit := slices.ContainsFunc(held, func(h RRSet) bool { return sameName(h.Name, set.Name) })
-		if public.fromWildcard(set) && !explicit || set.Type != NS && redirectedElsewhere(held, s.Zone, set.Name) {
-			s.Sets = append(s.Sets, set)
+		explicit := slices.ContainsFunc(stored, func(h RRSet) bool { return sameName(h.Name, set.Name) })
+		if public.fromWildcard(set) && !explicit || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name) {
+			read.Sets = append(read.Sets, set)
 		}
 	}
-	return s
+	return read
 }
 
 // redirectedElsewhere reports whether a zone's own records redirect queries for a name: by a
 // delegation, or by a DNAME above it.
-func redirectedElsewhere(held []RRSet, zone, name string) bool {
-	return slices.ContainsFunc(held, func(h RRSet) bool {
-		exact := sameName(name, h.Name)
-		below := strings.HasSuffix(normalName(name), "."+normalName(h.Name))
-		return h.Type == NS && !sameName(h.Name, zone) && (exact || below) || h.Type == DNAME && below
+func redirectedElsewhere(stored []RRSet, zone, name string) bool {
+	return slices.ContainsFunc(stored, func(set RRSet) bool {
+		exact := sameName(name, set.Name)
+		below := strings.HasSuffix(normalName(name), "."+normalName(set.Name))
+		return set.Type == NS && !sameName(set.Name, zone) && (exact || below) || set.Type == DNAME && below
 	})
 }
 
-func filter(texts []string, is func(string) bool) []string {
-	var out []string
+func filter(texts []string, matches func(string) bool) []string {
+	var matching []string
 	for _, text := range texts {
-		if is(text) {
-			out = append(out, text)
+		if matches(text) {
+			matching = append(matching, text)
 		}
 	}
-	return out
+	return matching
 }

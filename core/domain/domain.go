@@ -4,8 +4,8 @@
 // a tenant may have.
 //
 // Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
-// merges a stored domain with an observation of it. health.go detects
-// drift: records that were correct in an earlier read and are not correct now.
+// merges a stored domain with an observation of it. health.go detects drift: records that were
+// correct in an earlier read and are no longer correct.
 package domain
 
 import (
@@ -30,7 +30,7 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation. Only Domains.ReserveDomain in package ports sets it.
+	// ReservedAt identifies a reservation. Only ports.Domains.ReserveDomain sets it.
 	ReservedAt time.Time
 	Default    bool
 	Verified   bool
@@ -42,17 +42,17 @@ type Domain struct {
 	Verification []dns.Record
 	Service      []dns.Record
 	Signing      dns.Signing
-	// Status is the result of the last DNS read, CheckedAt its time, zero if there was none. Health
-	// is the result of all reads.
+	// Status is the result of the last DNS read, and CheckedAt is its time, zero if there was none.
+	// Health is the result of all reads.
 	Status    dns.Status
 	Health    Health
 	CheckedAt time.Time
 	CreatedAt time.Time
-	// MissingSince is when a discovery missed the domain for the first time, zero if it was found
-	// since. A missing domain is not listed.
+	// MissingSince is when a discovery did not find the domain for the first time. It is zero if a
+	// later discovery found the domain. A missing domain is not listed.
 	MissingSince time.Time
-	// Observed says when the parts of the domain were observed. A domain that was just loaded has
-	// the zero value.
+	// Observed says when each part of the domain was observed at the platform. It is zero in a
+	// domain that was just loaded from the store.
 	Observed Observed
 }
 

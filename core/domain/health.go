@@ -73,15 +73,15 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 // Day is the interval in which the DNS of each verified domain is read again.
 const Day = 24 * time.Hour
 
-// DueSince returns a time: a domain is due if its last read was then or earlier. It is half a day
-// ago, so that all domains are read within a day.
+// DueSince returns the time half a day ago. A domain is due if its last read was at that time or
+// earlier. All domains are then read within a day.
 func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
 
 // Due reports whether the domain's DNS must be read again.
 func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
 
-// Share returns how many domains to read in one tick. All domains are then read within a day,
-// evenly spread.
+// Share returns how many of the domains to read in one interval of the length tick, so that all
+// domains are read within a day.
 func Share(domains int, tick time.Duration) int {
 	day := int64(Day)
 	return int((int64(domains)*int64(tick) + day - 1) / day)

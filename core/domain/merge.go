@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// Admit fails with domain_limit_reached if held domains already reach the limit.
-func Admit(held, limit int) error {
-	if held >= limit {
-		return fault.DomainLimitReached.With("the tenant holds %d domains already", limit)
+// Admit fails with domain_limit_reached if the tenant already has as many domains as the limit.
+func Admit(count, limit int) error {
+	if count >= limit {
+		return fault.DomainLimitReached.With("the tenant already has %d domains", limit)
 	}
 	return nil
 }
@@ -32,8 +32,8 @@ type Observed struct {
 	Change time.Time
 }
 
-// Merge returns the stored domain with an observation of it. Each part is replaced unless the stored
-// one is newer.
+// Merge returns the stored domain with an observation of it. It replaces each part unless the
+// stored part is newer.
 func (d Domain) Merge(seen Domain) Domain {
 	found := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
 	if observation.Advance(&d.Observed.State, seen.Observed.State) {
@@ -94,8 +94,8 @@ func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 	return d
 }
 
-// ReservedAgain returns a missing domain as a reservation of a request at the time at. The platform
-// may still have the domain; the request finds out.
+// ReservedAgain returns a missing domain as the reservation of a request at the time at. The
+// request then finds out whether the platform still has the domain.
 func (d Domain) ReservedAgain(at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.State = false, time.Time{}, at
 	return d
@@ -107,9 +107,9 @@ func (d Domain) Returning(now time.Time) bool {
 	return !d.Added && !d.Observed.State.IsZero() && now.Sub(d.Observed.State) < observation.ReplicaLag
 }
 
-// Missed returns the stored domain after a discovery did not find it, neither in the platform's
-// list nor by its name. The discovery began at the time at. gone reports whether the domain no
-// longer exists. If the stored observation is newer than the discovery, nothing changes.
+// Missed returns the stored domain after a discovery, which began at the time at, found it neither
+// in the platform's list nor by its name. gone reports whether the domain no longer exists. If the
+// stored observation is newer than the discovery, Missed changes nothing.
 func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
 	since := d.MissingSince
 	if !observation.Advance(&d.Observed.State, at) {
@@ -129,7 +129,7 @@ func (d Domain) Seen(other Domain) Domain {
 	sound := d.Health.Sound
 	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
 	d.Health.Sound = nil
-	for _, kind := range Drifts { // Sound has each kind that was correct in a read of d or of other
+	for _, kind := range Drifts { // Sound gets each kind that was correct in a read of d or of other
 		if slices.Contains(sound, kind) || slices.Contains(other.Health.Sound, kind) {
 			d.Health.Sound = append(d.Health.Sound, kind)
 		}

@@ -16,12 +16,12 @@ import (
 // NoName is a name that no stored domain has, because it is a single label.
 const NoName = "invalid"
 
-// maxInput limits the length of a name before its mapping, in octets. The limit is far above the
-// length of any spelling of a valid name, which has at most 253 octets.
+// maxInput limits the length, in octets, of the text that a caller sends. A valid name has at most
+// 253 octets after its mapping, and no spelling of it is as long as maxInput.
 const maxInput = 1024
 
-// hostNames maps and checks names like the address bar of a browser: UTS #46 without transitional
-// mappings. It allows only letters, digits and hyphens.
+// hostNames maps and checks names as browsers do: UTS #46 without transitional mappings. It allows
+// only letters, digits and hyphens.
 var hostNames = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckHyphens(true), idna.CheckJoiners(true),
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
@@ -45,8 +45,8 @@ func Name(raw string, builtin []string) (string, error) {
 	return name, nil
 }
 
-// Lookup returns the canonical form of raw. A malformed name becomes NoName, so it gets the same
-// answer as an unknown name.
+// Lookup returns the canonical form of raw. It returns NoName for a malformed name, so that the
+// caller gets the same answer as for an unknown name.
 func Lookup(raw string) string {
 	if name, ok := canonical(raw); ok {
 		return name
@@ -69,8 +69,8 @@ func canonical(raw string) (string, bool) {
 	return name, true
 }
 
-// endsInNumber reports whether the last label is a number. It detects IPv4 addresses in all forms
-// that resolvers accept, because no top-level domain is a number.
+// endsInNumber reports whether the last label is a number. No top-level domain is a number, so such
+// a name is an IPv4 address in one of the forms that resolvers accept.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {

@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The functions below return the events that lead from a stored object to its new state. The zero
-// value stands for an object that is not stored: the argument before is zero for a new object, and
-// the argument after is zero for a deleted one.
+// The functions below return the events that lead from a stored object to its new state. The
+// argument before is the zero value for a new object. The argument after is the zero value for a
+// deleted object.
 
-// OfTenant returns the events of a change of a tenant. Its readiness is derived from other objects
-// too, so OfReadiness returns the event of a changed readiness.
+// OfTenant returns the events of a change of a tenant, except of its readiness. The readiness also
+// depends on other objects, so OfReadiness returns its event.
 func OfTenant(before, after tenant.Tenant) []Event {
-	is := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
+	hasConsent := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
 	switch {
 	case before.GUID == "" && after.GUID == "":
 		return nil
@@ -29,9 +29,9 @@ func OfTenant(before, after tenant.Tenant) []Event {
 		return []Event{ofTenant(TenantConnected, after)}
 	case after.GUID == "":
 		return []Event{ofTenant(TenantRemoved, before)}
-	case is(before, tenant.ConsentGranted) && is(after, tenant.ConsentRevoked):
+	case hasConsent(before, tenant.ConsentGranted) && hasConsent(after, tenant.ConsentRevoked):
 		return []Event{ofTenant(TenantAccessLost, after)}
-	case is(before, tenant.ConsentRevoked) && is(after, tenant.ConsentGranted):
+	case hasConsent(before, tenant.ConsentRevoked) && hasConsent(after, tenant.ConsentGranted):
 		return []Event{ofTenant(TenantAccessRestored, after)}
 	}
 	return nil
@@ -109,9 +109,9 @@ func ofJob(kind Type, j provisioning.Job) Event {
 	}}
 }
 
-// OfRun returns the event of a run after a change of its jobs, none while one of them is active.
-// before and after are the jobs of the run. The event names a tenant if all jobs have the same
-// tenant.
+// OfRun returns the event of a run after a change of its jobs. It returns none while one of the
+// jobs is active. before and after are the jobs of the run. The event names a tenant if all jobs
+// have the same tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	was, is := run.With(before), run.With(after)
 	if len(after) == 0 || !was.Status.Active() || is.Status.Active() {
@@ -127,8 +127,8 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 }
 
 // OfMailbox returns the events of a change of a mailbox, except those of its block, which OfBlock
-// returns. A reservation is not a mailbox yet. gone is the event of a mailbox that is not stored any
-// longer: MailboxVanished if the mail platform lost it, otherwise MailboxRemoved.
+// returns. A reservation is not a mailbox yet. gone is the type of the event of a deleted mailbox:
+// MailboxVanished if the mail platform no longer has it, otherwise MailboxRemoved.
 func OfMailbox(before, after mailbox.Mailbox, gone Type) []Event {
 	was, is := before.Stage.Listed(), after.Stage.Listed()
 	switch {
@@ -142,7 +142,7 @@ func OfMailbox(before, after mailbox.Mailbox, gone Type) []Event {
 	return nil
 }
 
-// shown returns the parts of a mailbox whose change is an update.
+// shown returns the parts of a mailbox whose change causes the event MailboxUpdated.
 func shown(m mailbox.Mailbox) any {
 	return struct {
 		stage                      mailbox.Stage
@@ -200,14 +200,14 @@ func OfConnection(id tenant.GUID, before, after integration.Connection) []Event 
 		after = before
 		after.Status, after.Reason = integration.ConnectionDisconnected, ""
 	}
-	held := before.ID != "" && before.Status != integration.ConnectionDisconnected
+	existed := before.ID != "" && before.Status != integration.ConnectionDisconnected
 	var kind Type
 	switch {
 	case after.Status == before.Status:
 		return nil
 	case after.Status == integration.ConnectionConnected:
 		kind = ConnectionConnected
-	case after.Status == integration.ConnectionDisconnected && held:
+	case after.Status == integration.ConnectionDisconnected && existed:
 		kind = ConnectionDisconnected
 	case before.Status == integration.ConnectionConnected && after.Status != integration.ConnectionDisconnecting:
 		kind = ConnectionExpired
@@ -249,8 +249,8 @@ func OfKey(before, after access.Key) []Event {
 	return nil
 }
 
-// OfRotation returns the event of a key that was replaced by the key fresh.
-func OfRotation(fresh access.Key) Event { return ofKey(KeyRotated, fresh) }
+// OfRotation returns the event of a key that was replaced by newKey.
+func OfRotation(newKey access.Key) Event { return ofKey(KeyRotated, newKey) }
 
 func ofKey(kind Type, k access.Key) Event {
 	return Event{Type: kind, Subject: Subject{Key, k.ID}, Data: KeyData{KeyID: k.ID, Name: k.Name, KeyHint: k.Hint}}

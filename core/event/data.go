@@ -2,9 +2,9 @@
 
 package event
 
-// The Data types are what the API shows as the data of an event. They hold ids and the new state,
-// never a secret or the body of a message. Callers see the names of the members, so a member is
-// never renamed. The texts are those of the OpenAPI document.
+// The API shows a value of one of the Data types as the data of an event. It has ids and the new
+// state, never a secret or the body of a message. Callers depend on the names of the members, so a
+// member is never renamed. The doc tags are texts of the OpenAPI document.
 
 // TenantData is the data of events of a tenant.
 type TenantData struct {

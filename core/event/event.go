@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package event defines the events of an account's log: what changed, in which object, and its new
-// state.
+// Package event defines the events of an account's log. An event says what changed in which object,
+// and has the object's new state.
 //
 // Event in event.go is the main type; start reading there. types.go lists the types of events.
 package event
@@ -17,8 +17,8 @@ import (
 type Event struct {
 	// ID is a UUIDv7. The store sets ID, Sequence, At and Version.
 	ID string
-	// Sequence is the position in the log of the account: 1, 2, 3, … without gaps. An event is never
-	// visible before an event with a lower sequence.
+	// Sequence is the position in the log of the account: 1, 2, 3, … without gaps. Events become
+	// visible in the order of their sequences.
 	Sequence int64
 	Type     Type
 	At       time.Time
@@ -26,7 +26,8 @@ type Event struct {
 	// Tenant is the tenant of the subject, empty for a subject that belongs to no tenant.
 	Tenant  tenant.GUID
 	Subject Subject
-	// Version is 1 for the first event of a subject, and grows by one with each further event of it.
+	// Version is 1 for the first event of a subject, and one more for each further event of the
+	// same subject.
 	Version int64
 	// Data is the new state of the subject, one of the Data types of this package. It holds no secret.
 	// An event that was read from the store has json.RawMessage.

@@ -53,19 +53,19 @@ func (c Code) With(format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// At returns an Error with code c that names the invalid fields.
+// At returns an Error with code c and the invalid fields.
 func (c Code) At(detail string, fields ...Field) error {
 	return &Error{Code: c, Detail: detail, Fields: fields}
 }
 
-// RetryIn returns an Error with code c that says when a retry may help.
-func (c Code) RetryIn(wait time.Duration, format string, args ...any) error {
-	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), RetryAfter: wait}
+// RetryIn returns an Error with code c and the time after which a retry may succeed.
+func (c Code) RetryIn(retryAfter time.Duration, format string, args ...any) error {
+	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), RetryAfter: retryAfter}
 }
 
-// WithValues returns an Error with code c that carries values for the caller to inspect.
-func (c Code) WithValues(what any, format string, args ...any) error {
-	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Values: what}
+// WithValues returns an Error with code c and with values that the API shows to the caller.
+func (c Code) WithValues(values any, format string, args ...any) error {
+	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Values: values}
 }
 
 // Field is one invalid field of a caller's input, such as mailboxes[2].email, with the problem. It
@@ -92,14 +92,14 @@ func (e *Error) Error() string { return e.Code.Name + ": " + e.Detail }
 // Unwrap returns the code, so that errors.Is(err, fault.TenantNotFound) holds.
 func (e *Error) Unwrap() error { return e.Code }
 
-// fromStore marks an error that the stored data decided, see FromStore.
+// fromStore marks an error that depends only on stored data, see FromStore.
 type fromStore struct{ error }
 
 func (s fromStore) Unwrap() error { return s.error }
 
-// FromStore returns err marked as decided by the data that tenantry stores, and not by a provider's
-// answer or by the live DNS. A concurrent request can change the stored data at any time. So a
-// refusal with a marked error is not kept for later requests with the same Idempotency-Key. It
+// FromStore marks err as an error that depends only on the data that tenantry stores, and not on a
+// provider's answer or the live DNS. A concurrent request can change the stored data at any time. A
+// marked error is therefore not repeated to later requests with the same Idempotency-Key. It
 // returns nil if err is nil.
 func FromStore(err error) error {
 	if err == nil {
@@ -125,7 +125,7 @@ func Of(err error) *Error {
 	if errors.As(err, &c) {
 		return &Error{Code: c, Detail: c.Title}
 	}
-	return &Error{Code: InternalError, Detail: "something went wrong on our side"}
+	return &Error{Code: InternalError, Detail: "the service failed unexpectedly"}
 }
 
 // anyKey says which Idempotency-Key a corrected request may have.

@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 		},
 		{
 			"any other error has no detail", fmt.Errorf("select: %w", internal),
-			&fault.Error{Code: fault.InternalError, Detail: "something went wrong on our side"},
+			&fault.Error{Code: fault.InternalError, Detail: "the service failed unexpectedly"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

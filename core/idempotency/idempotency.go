@@ -2,9 +2,10 @@
 
 // Package idempotency decides how a write with an Idempotency-Key is handled.
 //
-// Decide decides before the operation: run it, replay the stored answer, or refuse it. End decides
-// after the operation: keep the answer, keep only the key, or release the key. Record is the stored
-// state of a key, Request the content that two requests are compared by.
+// Decide is called before the operation. It decides whether to run the operation, to replay the
+// stored answer, or to refuse the request. End is called after the operation. It decides whether to
+// keep the answer, to keep only the key, or to release the key. Record is the stored state of a
+// key. Request has the parts by which two requests are compared.
 package idempotency
 
 import (
@@ -22,7 +23,7 @@ import (
 const (
 	// Retention is how long a key is stored after its last attempt ended.
 	Retention = 24 * time.Hour
-	// Lease is how long an attempt owns the key unless it renews the lease.
+	// Lease is how long an attempt owns the key. The attempt can renew its lease.
 	Lease = 15 * time.Second
 	// MaxAnswer is the maximum size of a stored answer, in bytes.
 	MaxAnswer = 256 << 10
@@ -38,8 +39,8 @@ type KeyID struct {
 }
 
 // String returns the associated data of the encrypted answer, which binds the answer to its key.
-func (p KeyID) String() string {
-	return "idempotency/" + string(p.Account) + "/" + hex.EncodeToString(p.Key[:])
+func (id KeyID) String() string {
+	return "idempotency/" + string(id.Account) + "/" + hex.EncodeToString(id.Key[:])
 }
 
 // Request holds the parts of a request that must be equal for two requests to be the same.
@@ -62,7 +63,8 @@ func (r Request) Text() []byte {
 	return text
 }
 
-// canonical returns a path with its UUIDs in lower case, because UUIDs are compared without case.
+// canonical returns a path with its UUIDs in lower case, because UUIDs that differ only in case are
+// equal.
 func canonical(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -79,7 +81,7 @@ type Record struct {
 	// fingerprints.
 	Fingerprint []byte
 	// Attempt identifies the attempt that owns the record. Each attempt has a unique id, so an
-	// attempt that lost the key cannot write to the record.
+	// attempt whose lease has expired cannot overwrite the record of a newer attempt.
 	Attempt string
 	// Leased is true while an attempt holds the lease, by the database's clock.
 	Leased bool
@@ -91,7 +93,7 @@ type Record struct {
 // expired reports whether the key is not leased and its retention has ended.
 func (r Record) expired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
 
-// Verdict is what to do with a request whose key is stored.
+// Verdict is the decision on a request whose key is stored.
 type Verdict int
 
 // The verdicts.
@@ -123,7 +125,7 @@ func Decide(r Record, same bool, now time.Time) Verdict {
 	}
 }
 
-// Effects describes what a request did in addition to reading its own database.
+// Effects describes what a request did, apart from reading the database.
 type Effects struct {
 	// Asked is true when a provider was called or the live DNS was read.
 	Asked bool
@@ -131,7 +133,8 @@ type Effects struct {
 	Answered bool
 	// Changed is true when data were stored or may have been.
 	Changed bool
-	// Completed is true when a success was committed as the answer, together with the last change.
+	// Completed is true when the successful answer was stored in the transaction of the last
+	// change.
 	Completed bool
 }
 
@@ -155,11 +158,11 @@ const (
 var notKept = []int{401, 402, 404, 429}
 
 // End returns what happens to the key, from the answer's HTTP status and the effects of the
-// request. A refusal is kept if it is based on a provider's answer or the live DNS, which may
-// differ the next time. It is not kept if fromStore is true: the stored data decided it, for
-// example a race with a different request. A 404 is not kept either: a provider's replicas lag, and
-// can miss an object that exists. Internal errors are never kept. The same applies to answers that
-// depend on the caller's credentials, plan or rate (401, 402, 429).
+// request. A refusal is kept if it depends on a provider's answer or on the live DNS, which may
+// differ the next time. It is not kept if fromStore is true, because then it depends only on stored
+// data, which a concurrent request can change. A 404 is not kept either, because the replicas of a
+// provider lag and can miss an object that exists. Internal errors are never kept, and neither are
+// answers that depend on the caller's credentials, plan or rate (401, 402, 429).
 func End(status int, fromStore bool, e Effects) Result {
 	switch {
 	case status >= 200 && status < 300 && e.Completed:

@@ -22,17 +22,17 @@ func Parse(raw string) (string, bool) {
 	}
 	canonical := make([]byte, length)
 	for i := range length {
-		c, ok := digit(raw[i], i)
+		char, ok := digit(raw[i], i)
 		if !ok {
 			return "", false
 		}
-		canonical[i] = c
+		canonical[i] = char
 	}
 	return string(canonical), true
 }
 
-// Lookup returns the UUID to look up for raw. A malformed id becomes Zero, so it runs the same
-// queries as an unknown id and gets the same answer.
+// Lookup returns the UUID to look up for raw. It returns Zero for a malformed id, so that the
+// caller gets the same answer as for an unknown id, after the same queries.
 func Lookup(raw string) string {
 	if id, ok := Parse(raw); ok {
 		return id
@@ -40,14 +40,14 @@ func Lookup(raw string) string {
 	return Zero
 }
 
-func digit(c byte, at int) (byte, bool) {
+func digit(char byte, position int) (byte, bool) {
 	switch {
-	case at == 8 || at == 13 || at == 18 || at == 23:
-		return c, c == '-'
-	case '0' <= c && c <= '9', 'a' <= c && c <= 'f':
-		return c, true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 'a', true
+	case position == 8 || position == 13 || position == 18 || position == 23:
+		return char, char == '-'
+	case '0' <= char && char <= '9', 'a' <= char && char <= 'f':
+		return char, true
+	case 'A' <= char && char <= 'F':
+		return char - 'A' + 'a', true
 	default:
 		return 0, false
 	}
@@ -56,8 +56,7 @@ func digit(c byte, at int) (byte, bool) {
 // Entropy is the number of random bytes in an id.
 const Entropy = 10
 
-// New returns a UUIDv7. Later ids sort after earlier ones, so new rows are added to the same pages
-// of an index.
+// New returns a UUIDv7. Later ids sort after earlier ones, so new rows go to the end of an index.
 func New(now time.Time, random [Entropy]byte) string {
 	var id [16]byte
 	for i, ms := 5, now.UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {

@@ -17,7 +17,8 @@ type Account struct {
 	Paused  bool // connected, but not sending
 	// HasError is true when the platform reports a problem, even if the account stays connected.
 	HasError bool
-	// Reason is a class of problems, such as connection_error. It never quotes the platform.
+	// Reason is the class of the problem, such as connection_error. It never quotes a text of the
+	// platform.
 	Reason string
 	// Stamp changes with each new sign-in. It may also change at other times.
 	Stamp string
@@ -26,7 +27,7 @@ type Account struct {
 // AccountState is the state of a mail account at a sending platform.
 type AccountState string
 
-// The states, to which adapters map the states of each platform.
+// The states. Plugins translate the states of their platforms into these.
 const (
 	AccountConnected AccountState = "connected" // its grant works; pausing does not change the state
 	AccountPending   AccountState = "pending"   // the platform is still setting it up
@@ -37,8 +38,8 @@ const (
 // Exists reports whether the account exists at the platform.
 func (a Account) Exists() bool { return a.ID != "" }
 
-// Mark returns a string that changes with each new sign-in of the account, empty if the account
-// does not exist.
+// Mark returns a string that changes with each new sign-in of the account. It is empty if the
+// account does not exist.
 func (a Account) Mark() string {
 	if a.Exists() && a.Stamp == "" {
 		return string(a.State) + " " + a.ID // without a stamp, only a state change shows a new sign-in
@@ -53,7 +54,7 @@ type Page struct {
 	Next string
 }
 
-// SameAddress reports whether two mail addresses are equal, ignoring the case of ASCII letters
+// SameAddress reports whether two mail addresses are equal. It ignores the case of ASCII letters
 // only.
 func SameAddress(a, b string) bool { return Fold(a) == Fold(b) }
 
@@ -67,8 +68,8 @@ func Fold(address string) string {
 	}, address)
 }
 
-// Belongs reports whether the account that signed in with this address belongs to the mailbox.
-// The sign-in returns the mailbox's address or its sign-in name.
+// Belongs reports whether the account that signed in with this address belongs to the mailbox. The
+// address of the account is the mailbox's address or its sign-in name.
 func Belongs(address string, m mailbox.Mailbox) bool {
 	return address != "" && (SameAddress(address, m.Address) || SameAddress(address, m.PrincipalName))
 }

@@ -113,8 +113,8 @@ func (c Connection) Failed(reason string, now time.Time) Connection {
 	return c
 }
 
-// After returns the connection after one of its sessions has ended. a is its account at that time,
-// or the zero Account. A failed session does not change a connected connection, which only a
+// After returns the connection after one of its sessions has ended. a is the account at that time,
+// zero if there is none. A failed session does not change a connected connection, which only a
 // refresh updates.
 func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	switch {
@@ -134,8 +134,8 @@ func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	}
 }
 
-// StartFailed returns the connection to store when the platform did not start a session. id is the
-// id of a new connection if the mailbox had none.
+// StartFailed returns the connection to store when the platform did not start a session. If the
+// mailbox has no connection yet, the new connection gets the id.
 func (e Eligible) StartFailed(id, integrationID, reason string, now time.Time) Connection {
 	c := e.Connection
 	switch {

@@ -39,8 +39,8 @@ type Provider struct {
 // Status is the result of an integration's last test.
 type Status string
 
-// The statuses. A credential that fails its first test is not stored, so only a later test or call
-// leads to Failed.
+// The statuses. A credential that fails its first test is not stored. Therefore only a later test
+// or call can lead to Failed.
 const (
 	Connected Status = "connected"
 	Failed    Status = "failed"
@@ -91,19 +91,21 @@ type Workspace struct {
 
 // Reach describes the workspaces that a valid credential can access.
 type Reach struct {
-	// Workspaces lists them. If the platform leaves no choice, it has one entry, possibly without
-	// an id.
+	// Workspaces lists these workspaces. If the platform offers no choice, it has one entry,
+	// possibly without an id.
 	Workspaces []Workspace
 	// SelectedWorkspaceOnly is true for a credential that acts in the workspace that is currently
-	// selected at the platform. Such a credential is refused if it reaches several workspaces.
+	// selected at the platform. Such a credential is refused if it has access to several
+	// workspaces.
 	SelectedWorkspaceOnly bool
 }
 
-// Choose returns the workspace to use a credential for. given is the workspace id that the caller
-// requests, empty if the caller requests none. Choose fails with provider_credential_rejected if
-// the credential reaches no workspace. It fails with the provider's workspace_required error, which
-// lists the workspaces, if the choice is missing, invalid or not possible.
-func (r Reach) Choose(provider, given string) (Workspace, error) {
+// Choose returns the workspace in which a credential is used. requestedID is the workspace id that
+// the caller requests, empty if the caller requests none. Choose fails with
+// provider_credential_rejected if the credential has access to no workspace. It fails with the
+// provider's workspace_required error, which lists the workspaces, if the caller requested none of
+// several workspaces or one without access.
+func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 	if len(r.Workspaces) == 0 {
 		return Workspace{}, fault.CredentialRejected.With("the credential has no access to any workspace")
 	}
@@ -113,23 +115,23 @@ func (r Reach) Choose(provider, given string) (Workspace, error) {
 	}
 	only := r.Workspaces[0]
 	switch {
-	case !several && given == "":
+	case !several && requestedID == "":
 		return only, nil
-	case !several && only.ID == "": // the platform leaves no choice and has validated the given id
-		return Workspace{ID: given, Name: only.Name}, nil
-	case given == "":
+	case !several && only.ID == "": // the platform offers no choice and has validated the requested id
+		return Workspace{ID: requestedID, Name: only.Name}, nil
+	case requestedID == "":
 		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has access to several workspaces")
 	}
 	for _, w := range r.Workspaces {
-		if w.ID == given {
+		if w.ID == requestedID {
 			return w, nil
 		}
 	}
 	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has no access to the requested workspace")
 }
 
-// workspaceRequired returns the provider's own error code if one is published, else
-// invalid_request.
+// workspaceRequired returns an error with the provider's own code if one is published, otherwise
+// with invalid_request.
 func workspaceRequired(provider string, all []Workspace, why string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {

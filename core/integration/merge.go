@@ -17,8 +17,8 @@ type Observed struct {
 	Listing   time.Time // the connections: when the newest stored list of accounts began
 }
 
-// Merge returns the stored integration with an observation of it. Each part is replaced unless the
-// stored one is newer. LastTestedAt, RefreshedAt and UpdatedAt never go back.
+// Merge returns the stored integration with an observation of it. It replaces each part unless the
+// stored part is newer. LastTestedAt, RefreshedAt and UpdatedAt never go back.
 func (i Integration) Merge(seen Integration) Integration {
 	if observation.Advance(&i.Observed.Status, seen.Observed.Status) {
 		i.Status = seen.Status
@@ -36,23 +36,23 @@ func (i Integration) Merge(seen Integration) Integration {
 	return i
 }
 
-// Succeeded returns the integration after a test or a refresh whose last call was made at the time
-// at: the platform accepts the credential.
+// Succeeded returns the integration after the platform has accepted the credential in a call at the
+// time at.
 func (i Integration) Succeeded(at time.Time) Integration {
 	i.Status, i.Observed.Status = Connected, at
 	i.HasError, i.Observed.Error = false, at
 	return i
 }
 
-// Rejected returns the integration after a call, made at the time at, with a credential that the
-// platform does not accept.
+// Rejected returns the integration after the platform has rejected the credential in a call at the
+// time at.
 func (i Integration) Rejected(at time.Time) Integration {
 	i.Status, i.Observed.Status = Failed, at
 	return i.Erred(at)
 }
 
-// Erred returns the integration after a call, made at the time at, whose error says nothing about
-// the credential.
+// Erred returns the integration after a call at the time at failed with an error that says nothing
+// about the credential.
 func (i Integration) Erred(at time.Time) Integration {
 	i.HasError, i.Observed.Error = true, at
 	return i

@@ -7,16 +7,17 @@ import "time"
 // Tally holds the counters of a refresh.
 type Tally struct {
 	Checked        int // eligible mailboxes that were examined
-	Connected      int // of those, mailboxes that are connected now
-	NewlyConnected int // of those, mailboxes that were not connected before
+	Connected      int // examined mailboxes that are connected now
+	NewlyConnected int // connected mailboxes that were not connected before
 	Unchanged      int // mailboxes whose stored state was up to date
 	ErrorCount     int // mailboxes that could not be read
 }
 
-// Reconcile returns the connection of a mailbox after a complete listing. a is its account in the
-// listing, or the zero Account. changed is false when the stored state is up to date or the listing
-// cannot decide. The listing cannot decide for a mailbox that a different integration holds. While
-// a session is open, only a connected account changes the state. A new connection has no ids yet.
+// Reconcile returns the connection of a mailbox after a complete listing. a is the mailbox's
+// account in the listing, zero if there is none. changed is false when the stored connection is up
+// to date. It is also false when the mailbox is connected through a different integration. While a
+// session is open, only a connected account changes the connection. A new connection has no ids
+// yet.
 func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool) {
 	c = e.Connection
 	if e.Elsewhere {
@@ -27,7 +28,7 @@ func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool
 	case a.Exists():
 		next = c.As(a, now)
 	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
-		return c, false // it did not exist before either
+		return c, false // there was no account before either
 	case c.Status == ConnectionDisconnecting:
 		next = c.Gone("", now)
 	default:
@@ -39,15 +40,15 @@ func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool
 	return next, true
 }
 
-// hasOpenSession reports whether a session may be open. If a connection stays pending for longer
-// than any session lasts, the account itself is pending at the platform.
+// hasOpenSession reports whether a session may be open. A connection that is pending for longer
+// than any session lasts has no open session. Then the account itself is pending at the platform.
 func (c Connection) hasOpenSession(now time.Time) bool {
 	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }
 
-func (c Connection) sameState(d Connection) bool {
-	d.ConnectedAt, d.UpdatedAt = c.ConnectedAt, c.UpdatedAt
-	return c == d
+func (c Connection) sameState(other Connection) bool {
+	other.ConnectedAt, other.UpdatedAt = c.ConnectedAt, c.UpdatedAt
+	return c == other
 }
 
 // Count adds an examined mailbox to the counters.

@@ -19,20 +19,20 @@ const (
 	SessionExpired   SessionStatus = "expired"
 )
 
-// Session is one attempt to sign a mailbox in at a sending platform. It is stored before the
-// platform is called.
+// Session is one attempt of a person to sign a mailbox in at a sending platform. It is stored
+// before the platform is called.
 type Session struct {
 	ID            string // UUIDv7, the session_id of the API
 	IntegrationID string
 	MailboxID     string
 	Status        SessionStatus
-	// Opened is true once the platform has created its session and the link was returned. Otherwise
-	// the request is still running or has crashed.
+	// Opened is true once the platform has created its session and the link was returned. If it is
+	// false, the request that created the session is still running, or its process has crashed.
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
 	// PreviousMark is the Mark of the account before the session began, empty if there was no
-	// account. Only a changed Mark proves a sign-in.
+	// account. A sign-in is proved only when the Mark has changed.
 	PreviousMark string
 	// AccountID, AccountAddress and AccountName identify the account that signed in.
 	AccountID      string
@@ -49,8 +49,8 @@ type Session struct {
 
 // SignIn is a session at the platform in which a person signs a mailbox in.
 type SignIn struct {
-	// ID is the session's id at the platform. It is empty for a platform without sessions; the
-	// account then shows the result.
+	// ID is the session's id at the platform. It is empty for a platform without sessions. There,
+	// the account shows whether the sign-in succeeded.
 	ID string
 	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
 	// once and never logged or stored.
@@ -79,7 +79,7 @@ type Progress struct {
 	Reason string
 }
 
-// The reasons that this service gives for failed sessions and connections.
+// The reasons for failed sessions and connections that tenantry itself sets.
 const (
 	ReasonWrongAccount = "wrong_account_signed_in"
 	ReasonSignIn       = "sign_in_failed" // the platform gives no further reason
@@ -98,10 +98,10 @@ const (
 	expiryGrace = time.Minute
 )
 
-// Open returns the session after the platform has created its own session, in which no one has
-// signed in yet.
-func (s Session) Open(in SignIn, now time.Time) Session {
-	s.Opened, s.PlatformID, s.ExpiresAt = true, in.ID, in.ExpiresAt.UTC().Truncate(time.Microsecond)
+// Open returns the session after the platform has created its own session and before anyone has
+// signed in.
+func (s Session) Open(signIn SignIn, now time.Time) Session {
+	s.Opened, s.PlatformID, s.ExpiresAt = true, signIn.ID, signIn.ExpiresAt.UTC().Truncate(time.Microsecond)
 	switch {
 	case !s.ExpiresAt.After(now):
 		s.ExpiresAt = now.Add(SessionTime)
@@ -149,8 +149,8 @@ func (s Session) Seen(a Account, now time.Time) Session {
 	return s.connected(a, now)
 }
 
-// Ended returns the session after the last check of the account, which may find a late or
-// unreported sign-in.
+// Ended returns the session after the last check of the account. The check may find a sign-in that
+// was late or that the platform did not report.
 func (s Session) Ended(a Account, now time.Time) Session {
 	if seen := s.Seen(a, now); seen.Status == SessionConnected {
 		return seen
@@ -176,7 +176,7 @@ func (s Session) connected(a Account, now time.Time) Session {
 	return s.With(a)
 }
 
-// With returns the session with the account's data, as far as they are known.
+// With returns the session with the known data of the account.
 func (s Session) With(a Account) Session {
 	if !a.Exists() {
 		return s

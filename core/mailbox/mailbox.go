@@ -25,11 +25,11 @@ const MaxPerDomain = 3
 type Stage string
 
 const (
-	// Reserved means that the row takes a slot and the platform has not been called. If the
-	// platform has a mailbox with the address in this stage, that mailbox is foreign.
+	// Reserved means that the row counts towards the domain's limit, and that the platform has not
+	// been called. A mailbox that already has the address at the platform is foreign.
 	Reserved Stage = "reserved"
-	// Creating means that the platform was asked to create the mailbox, or is about to be. A
-	// mailbox that now has the address is managed, and its creation must be completed.
+	// Creating means that the platform was asked to create the mailbox, or will be next. A mailbox
+	// that has the address now is managed by tenantry, and its creation must be completed.
 	Creating Stage = "creating"
 	// Created means that the mailbox exists. Setting its password and its sign-in has not started
 	// or has an unknown outcome.
@@ -50,8 +50,7 @@ type Mailbox struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation. Only MailboxStore.ReserveMailboxes in package ports sets
-	// it.
+	// ReservedAt identifies a reservation. Only ports.MailboxStore.ReserveMailboxes sets it.
 	ReservedAt time.Time
 	// Provisioned is true when tenantry created the mailbox, false when discovery found it.
 	Provisioned    bool
@@ -61,7 +60,7 @@ type Mailbox struct {
 	PrincipalName  string
 	Alias          string
 	AccountEnabled bool
-	// DailySendLimit is the stored limit; 0 means none.
+	// DailySendLimit is the mailbox's own limit, 0 for none.
 	DailySendLimit int
 	SendsToday     int
 	SendsTodayAt   time.Time // zero until the first count
@@ -69,11 +68,11 @@ type Mailbox struct {
 	CreatedAt      time.Time
 	DomainName     string
 	TenantName     string
-	// MissingSince is when a discovery missed the mailbox for the first time, zero if it was found
-	// since. A missing mailbox is not listed.
+	// MissingSince is when a discovery did not find the mailbox for the first time. It is zero if a
+	// later discovery found the mailbox. A missing mailbox is not listed.
 	MissingSince time.Time
-	// Observed says when the parts of the mailbox were observed. A mailbox that was just loaded has
-	// the zero value.
+	// Observed says when each part of the mailbox was observed at the platform. It is zero in a
+	// mailbox that was just loaded from the store.
 	Observed Observed
 }
 
@@ -97,15 +96,15 @@ type Platform struct {
 // Usage is the use of a mailbox's daily limit.
 type Usage struct {
 	Mailbox Mailbox
-	// Limit is the effective daily limit, 0 for none. Without a limit Remaining and Percent have no
-	// meaning.
+	// Limit is the effective daily limit, 0 for none. Remaining and Percent are valid only if there
+	// is a limit.
 	Limit     int
 	Remaining int
 	Percent   float64 // one decimal
 	Blocked   bool
 }
 
-// UsageUnder returns a mailbox's usage of an effective limit, 0 for none.
+// UsageUnder returns how much of the effective limit a mailbox has used. A limit of 0 means none.
 func UsageUnder(m Mailbox, limit int) Usage {
 	u := Usage{Mailbox: m, Limit: limit, Blocked: !m.BlockedAt.IsZero()}
 	if limit > 0 {

@@ -17,9 +17,9 @@ type Observed struct {
 	Name    time.Time // DisplayName
 }
 
-// Merge returns the stored mailbox with an observation of it. Each part is replaced unless the
-// stored one is newer. A mailbox that tenantry created stays Ready once it is Ready: a slower
-// request for the same address cannot set it back.
+// Merge returns the stored mailbox with an observation of it. It replaces each part unless the
+// stored part is newer. A mailbox that tenantry created stays Ready once it is Ready, because a
+// slower request for the same address must not undo that.
 func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	completed := m.Stage == Ready && m.Provisioned
 	if !completed && observation.Advance(&m.Observed.Stage, seen.Observed.Stage) {
@@ -35,12 +35,12 @@ func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	return m
 }
 
-// Seen returns a stored mailbox updated with the platform's state, as read at the time at. In stage
-// Reserved the mailbox is foreign, unless tenantry has created it earlier. In stage Creating
-// tenantry created it, and its password is still missing.
+// Seen returns a stored mailbox updated with the platform's state, as read at the time at. If the
+// stage is Reserved, the platform had the mailbox already, and the mailbox becomes Ready. If the
+// stage is Creating, tenantry created the mailbox, which then still lacks its password.
 //
-// The sign-in name of a mailbox that tenantry created is set to the address. The platform's list
-// shows the new name late, so an older name in the list is ignored.
+// tenantry sets the sign-in name of a mailbox that it created to the address. The platform may show
+// the new name late, so Seen ignores an older name.
 func (m Mailbox) Seen(p Platform, at time.Time) Mailbox {
 	switch m.Stage {
 	case Reserved:
@@ -57,17 +57,17 @@ func (m Mailbox) Seen(p Platform, at time.Time) Mailbox {
 	return m
 }
 
-// ReservedAgain returns a missing mailbox as a reservation of a request at the time at. The
-// platform may still have the mailbox; the request finds out. Provisioned is unchanged.
+// ReservedAgain returns a missing mailbox as the reservation of a request at the time at. The
+// request then finds out whether the platform still has the mailbox. Provisioned does not change.
 func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	m.Stage, m.MissingSince = Reserved, time.Time{}
 	m.Observed = Observed{Stage: at, Account: at, Name: at}
 	return m
 }
 
-// Missed returns the stored mailbox after a discovery did not find it, neither in the platform's
-// list nor by its address. The discovery began at the time at. gone reports whether the mailbox no
-// longer exists. If the stored observation is newer than the discovery, nothing changes.
+// Missed returns the stored mailbox after a discovery, which began at the time at, found it neither
+// in the platform's list nor by its address. gone reports whether the mailbox no longer exists. If
+// the stored observation is newer than the discovery, Missed changes nothing.
 func (m Mailbox) Missed(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
 	if !observation.Advance(&m.Observed.Account, at) {

@@ -15,17 +15,17 @@ import (
 // An existing mailbox needs no slot, so a request can be repeated. If the new mailboxes do not all
 // fit, Admit fails with mailbox_limit_reached.
 func Admit(existing []string, wanted []Spec, limit int) ([]Spec, error) {
-	var fresh []Spec
+	var newSpecs []Spec
 	for _, w := range wanted {
 		if !slices.Contains(existing, w.Address) {
-			fresh = append(fresh, w)
+			newSpecs = append(newSpecs, w)
 		}
 	}
-	if len(fresh) > 0 && len(existing)+len(fresh) > limit {
-		return nil, fault.MailboxLimitReached.With("the domain holds %d of %d mailboxes, %d new ones do not fit",
-			len(existing), limit, len(fresh))
+	if len(newSpecs) > 0 && len(existing)+len(newSpecs) > limit {
+		return nil, fault.MailboxLimitReached.With("the domain has %d of at most %d mailboxes, so %d new ones cannot be created",
+			len(existing), limit, len(newSpecs))
 	}
-	return fresh, nil
+	return newSpecs, nil
 }
 
 // The results of provisioning for a mailbox.
@@ -65,7 +65,7 @@ func NextStep(stage Stage, found bool) Step {
 
 const (
 	maxAlias   = 64
-	aliasBytes = 6 // bytes of the hash; each one is two characters
+	aliasBytes = 6 // bytes of the hash; each byte becomes two hexadecimal characters
 )
 
 // Alias returns the directory alias of a managed mailbox. The platform derives an address on the

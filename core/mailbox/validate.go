@@ -25,22 +25,22 @@ const (
 // fails with invalid_mailbox_email or duplicate_mailbox_email.
 func CheckAddresses(domainName string, specs []Spec) ([]Spec, error) {
 	canonical := make([]Spec, len(specs))
-	var bad, repeated []fault.Field
-	first := make(map[string]bool, len(specs))
+	var invalid, repeated []fault.Field
+	seen := make(map[string]bool, len(specs))
 	for i, spec := range specs {
-		at := fmt.Sprintf("mailboxes[%d].email", i)
+		field := fmt.Sprintf("mailboxes[%d].email", i)
 		address, ok := address(spec.Address, domainName)
 		switch {
 		case !ok:
-			bad = append(bad, fault.Field{Name: at, Message: "not a plain local part followed by @ and the domain of the request"})
-		case first[address]:
-			repeated = append(repeated, fault.Field{Name: at, Message: "the same address stands earlier in the request"})
+			invalid = append(invalid, fault.Field{Name: field, Message: "not a plain local part followed by @ and the domain of the request"})
+		case seen[address]:
+			repeated = append(repeated, fault.Field{Name: field, Message: "the same address occurs earlier in the request"})
 		}
-		first[address] = true
+		seen[address] = true
 		canonical[i] = Spec{DisplayName: spec.DisplayName, Address: address}
 	}
-	if len(bad) > 0 {
-		return nil, fault.InvalidMailboxEmail.At("a mailbox address is not valid for the domain", firstFields(bad)...)
+	if len(invalid) > 0 {
+		return nil, fault.InvalidMailboxEmail.At("a mailbox address is not valid for the domain", firstFields(invalid)...)
 	}
 	if len(repeated) > 0 {
 		return nil, fault.DuplicateMailboxEmail.At("an address occurs more than once", firstFields(repeated)...)
@@ -84,16 +84,16 @@ const maxName = 256
 // Unicode form NFC. It fails with invalid_request.
 func CheckNames(specs []Spec) ([]Spec, error) {
 	named := make([]Spec, len(specs))
-	var bad []fault.Field
+	var invalid []fault.Field
 	for i, spec := range specs {
-		name, why := displayName(spec.DisplayName)
-		if why != "" {
-			bad = append(bad, fault.Field{Name: fmt.Sprintf("mailboxes[%d].name", i), Message: why})
+		name, problem := displayName(spec.DisplayName)
+		if problem != "" {
+			invalid = append(invalid, fault.Field{Name: fmt.Sprintf("mailboxes[%d].name", i), Message: problem})
 		}
 		named[i] = Spec{DisplayName: name, Address: spec.Address}
 	}
-	if len(bad) > 0 {
-		return nil, fault.InvalidRequest.At("a mailbox name is not valid", firstFields(bad)...)
+	if len(invalid) > 0 {
+		return nil, fault.InvalidRequest.At("a mailbox name is not valid", firstFields(invalid)...)
 	}
 	return named, nil
 }
@@ -101,14 +101,14 @@ func CheckNames(specs []Spec) ([]Spec, error) {
 // DisplayName returns the canonical form of one display name. field is its name in the request, for
 // the error. It fails with invalid_request.
 func DisplayName(raw, field string) (string, error) {
-	name, why := displayName(raw)
-	if why != "" {
-		return "", fault.InvalidRequest.At("the display name is not valid", fault.Field{Name: field, Message: why})
+	name, problem := displayName(raw)
+	if problem != "" {
+		return "", fault.InvalidRequest.At("the display name is not valid", fault.Field{Name: field, Message: problem})
 	}
 	return name, nil
 }
 
-func displayName(raw string) (name, why string) {
+func displayName(raw string) (name, problem string) {
 	if !utf8.ValidString(raw) {
 		return "", "not UTF-8"
 	}
@@ -116,7 +116,7 @@ func displayName(raw string) (name, why string) {
 	visible := false
 	for _, c := range name {
 		if unicode.IsControl(c) || misleading(c) {
-			return "", "holds a control character"
+			return "", "contains a control character"
 		}
 		visible = visible || !unicode.IsSpace(c) && !unicode.Is(unicode.Cf, c)
 	}
@@ -147,15 +147,14 @@ const (
 func CheckPassword(password secret.Text) error {
 	text := password.Reveal()
 	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || classes(text) < passwordClasses {
-		why := "8 to 256 characters with three of lower case, upper case, digit and other"
-		return fault.WeakPassword.At("the password is too weak", fault.Field{Name: "account_password", Message: why})
+		requirement := "8 to 256 characters with three of lower case, upper case, digit and other"
+		return fault.WeakPassword.At("the password is too weak", fault.Field{Name: "account_password", Message: requirement})
 	}
 	return nil
 }
 
-// classes returns the number of character classes in a text, by Unicode, as the mail platform
-// counts them. Letters without case, title-case letters and all remaining characters form one
-// class.
+// classes returns the number of character classes in a text. It counts them by Unicode, as the mail
+// platform does: lower case, upper case, digits, and all other characters.
 func classes(text string) int {
 	var lower, upper, digit, other int
 	for _, c := range text {

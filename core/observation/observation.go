@@ -2,15 +2,14 @@
 
 // Package observation orders what tenantry learns about the objects of a provider.
 //
-// Requests and jobs ask the provider concurrently, and store the answers late and in any order. So
-// each part of a stored row carries the time of its observation, and an older observation never
-// replaces a newer one. The rows of tenants, domains, mailboxes and integrations are merged part by
-// part, with Advance. The order in which the observations of a part are stored therefore does not
-// matter.
+// Requests and jobs read a provider concurrently, and may store their answers late and in any
+// order. Each part of a stored row therefore has the time of its observation, and an older
+// observation never replaces a newer one. Tenants, domains, mailboxes and integrations are merged
+// part by part, with Advance.
 //
-// The time of a read is taken before its call, because the answer can show the state at that time.
-// The time of a write is taken after its answer, because only then its effect is certain. So a read
-// that overlaps a write never replaces the result of the write.
+// The time of a read is the time before its call, because the answer may show the state at that
+// time. The time of a write is the time after its answer, because its effect is certain only then.
+// A read that overlaps a write therefore never replaces the result of the write.
 //
 // Times are those of the processes' clocks. If the clock of a process is behind, its observation
 // does not replace the observations that other processes made just before. The next sync reads the
@@ -22,9 +21,9 @@ import "time"
 // ReplicaLag is how long a provider's replicas may lack an object that exists.
 const ReplicaLag = 15 * time.Minute
 
-// Advance reports whether an observation made at seen replaces the one made at stored. If so, it
-// sets stored to seen. The zero time stands for a part that was not observed: it replaces only a
-// part that was never observed.
+// Advance reports whether an observation at the time seen replaces the observation at the time
+// stored. If so, it sets stored to seen. The zero time means not observed. It replaces only a part
+// that was never observed.
 func Advance(stored *time.Time, seen time.Time) bool {
 	if seen.Before(*stored) {
 		return false
@@ -33,9 +32,9 @@ func Advance(stored *time.Time, seen time.Time) bool {
 	return true
 }
 
-// Gone reports whether an object that was missed at missedAt no longer exists. missingSince is the
-// time of its first miss, zero if it was found after that. Two misses less than ReplicaLag apart can
-// come from the same lagging replica.
+// Gone reports whether an object that a read at missedAt did not find no longer exists.
+// missingSince is the time of the first read that did not find it, zero if it was found later. Two
+// such reads less than ReplicaLag apart may come from the same lagging replica.
 func Gone(missingSince, missedAt time.Time) bool {
 	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
 }

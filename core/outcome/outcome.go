@@ -2,9 +2,9 @@
 
 // Package outcome classifies failed calls to providers.
 //
-// Error is a failed call to a provider. Its Kind says what is known about the effect. Use cases,
-// circuit breakers and workers decide by the Kind. Callers of the API see only the fault.Error that
-// Unwrap returns.
+// Error is a failed call to a provider. Its Kind says why the call failed and whether it had an
+// effect. Use cases, circuit breakers and workers decide by the Kind. Callers of the API see only
+// the fault.Error that Unwrap returns.
 package outcome
 
 import (
@@ -34,8 +34,8 @@ const (
 	// Broken means that the provider returned an internal error or an invalid answer. A read
 	// changed nothing. After a write it must be treated like Unknown.
 	Broken
-	// Unknown means that the request was sent and no answer arrived. The next step must look up the
-	// object by its natural key.
+	// Unknown means that the request was sent and no answer arrived. The caller must read the
+	// object to find out whether the call had an effect.
 	Unknown
 )
 
@@ -63,7 +63,7 @@ func (k Kind) String() string {
 type Error struct {
 	Kind Kind
 	// Code is the published error code. It is set for Refused, and may be set for NotReady. For the
-	// other kinds Unwrap supplies it.
+	// other kinds Unwrap chooses a code.
 	Code fault.Code
 	// Detail is safe to show to a caller: it contains no provider text and no secret.
 	Detail string
@@ -88,7 +88,7 @@ func (e *Error) Unwrap() error {
 		if e.Code.Name != "" {
 			return &fault.Error{Code: e.Code, Detail: e.Detail, RetryAfter: e.RetryAfter}
 		}
-		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the provider has not finished its part yet"}
+		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the provider has not finished the operation yet"}
 	case Throttled, Down:
 		wait := e.RetryAfter
 		if wait <= 0 {
@@ -102,15 +102,15 @@ func (e *Error) Unwrap() error {
 	}
 }
 
-// CauseTooLarge is the Cause when the answer exceeds the maximum size that is read.
+// CauseTooLarge is the Cause when the answer exceeds the size that tenantry reads.
 const CauseTooLarge = "answer_too_large"
 
 // CauseCut is the Cause of an Unknown outcome when the connection was closed before the answer. If
 // the call was a read, it changed nothing and may be reported as Down.
 const CauseCut = "connection_cut"
 
-// CauseSetting is the prefix of the Cause when a setting of a connection is invalid. It was
-// detected before any call to the provider.
+// CauseSetting is the prefix of the Cause when a setting of a connection is invalid. The plugin
+// detects this before it calls the provider.
 const CauseSetting = "setting "
 
 // TooLarge reports whether err means that an answer exceeded the size limit of the service or of

@@ -39,8 +39,8 @@ type Page[T any] struct {
 	Next Cursor
 }
 
-// Cut makes a page from the entries that follow the position of the query. entries must hold one
-// entry more than the limit unless the list ends before.
+// Cut makes a page from the entries that follow the position of the query. entries must have one
+// entry more than the limit, unless the list ends before that.
 func Cut[T any](q Query, entries []T, position func(T) Cursor) Page[T] {
 	if len(entries) <= q.Limit {
 		return Page[T]{Entries: entries}
@@ -63,8 +63,8 @@ func (c Cursor) Encode(list string) string {
 // Decode returns the cursor of the named list from its opaque text. It returns an empty cursor for
 // "". It fails with invalid_request for a text that Encode did not return for this list.
 //
-// The checksum detects texts that are not cursors. It does not authenticate them: a position selects
-// only where a list begins, never whose list it is.
+// The checksum detects texts that are not cursors. It need not authenticate them, because a
+// position selects only where a list begins, and not the account of the list.
 func Decode(list, text string) (Cursor, error) {
 	if text == "" {
 		return "", nil

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package panics keeps a panic in a goroutine from ending the process.
+// Package panics prevents a panic in a goroutine from ending the process.
 //
 // A panic that no function of its goroutine recovers ends the whole process, also when the
 // goroutine works for a single request. Code of the service and of its plugins therefore starts
 // goroutines only here:
 //
-//   - Group is a sync.WaitGroup whose Wait continues the panic of a goroutine. Use it when the
-//     starter waits. The panic then reaches the guard of the request or job, which logs it.
-//   - Go starts a goroutine for which nobody waits, or whose result is sent over a channel.
+//   - Group is a sync.WaitGroup whose Wait panics if one of its goroutines has panicked. Use it
+//     when the code that starts the goroutines waits for them. The panic then reaches the code that
+//     runs the request or job, which recovers and logs it.
+//   - Go starts a goroutine for which no code waits, or whose result is sent over a channel.
 //   - AfterFunc starts a goroutine after a pause.
 //   - Guarded wraps a function that a library calls in a goroutine of its own.
 //
@@ -38,8 +39,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("panic of type %s in %s", e.Type, strings.Join(e.Stack[:min(1, len(e.Stack))], ""))
 }
 
-// Of returns the Error for a value that recover returned. Call it in the deferred function. A panic
-// that Group.Wait continued keeps its own Error.
+// Of returns the Error for a value that recover returned. Call it in the deferred function. If
+// recovered is already an *Error, because Group.Wait panicked with it, Of returns it unchanged.
 func Of(recovered any) *Error {
 	if e, continued := recovered.(*Error); continued {
 		return e
@@ -50,8 +51,8 @@ func Of(recovered any) *Error {
 // maxFrames is the number of frames of a stack that are kept.
 const maxFrames = 64
 
-// stack returns the frames of the function that panicked and of its callers. It leaves out the
-// frames above the call of panic, which belong to the recovery.
+// stack returns the frames of the function that panicked and of its callers. It omits the frames of
+// the recovery.
 func stack() []string {
 	pcs := make([]uintptr, 2*maxFrames)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -92,8 +93,8 @@ func Catch(f func() error) (err error) {
 }
 
 // Continue panics with the *Error in err, if there is one. A goroutine that waits for the result of
-// a different goroutine calls Continue, so that the panic reaches the guard of the request or job
-// that waits.
+// another goroutine calls Continue, so that the panic reaches the code that runs the waiting
+// request or job.
 func Continue(err error) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -105,8 +106,8 @@ func Continue(err error) {
 func Go(f func(), failed func(*Error)) { go Guarded(f, failed)() }
 
 // AfterFunc is time.AfterFunc. If f panics, its goroutine passes the panic to failed.
-func AfterFunc(d time.Duration, f func(), failed func(*Error)) *time.Timer {
-	return time.AfterFunc(d, Guarded(f, failed))
+func AfterFunc(pause time.Duration, f func(), failed func(*Error)) *time.Timer {
+	return time.AfterFunc(pause, Guarded(f, failed))
 }
 
 // Group is a group of goroutines that a caller waits for. Its zero value is empty.

@@ -6,8 +6,8 @@ package platform
 
 import "github.com/tenantry/tenantry/core/dns"
 
-// Facts describes a mail platform. The zero value is valid: a platform without names and hosts of
-// its own.
+// Facts describes a mail platform. The zero value describes a platform that assigns no domain names
+// and has no known hosts.
 type Facts struct {
 	// BuiltinDomains are the suffixes of the domain names that the platform assigns to tenants. A
 	// caller cannot add such a domain.
@@ -19,7 +19,7 @@ type Facts struct {
 	// Administrator is the platform's name of the role that can give consent, as in "Global
 	// Administrator".
 	Administrator string
-	// Withdrawal and LeftRules are sentences for administrators: how to withdraw the consent, and
-	// where to find the mail flow rules that stay when the consent is withdrawn.
+	// Withdrawal is a sentence that tells administrators how to withdraw the consent. LeftRules
+	// tells them where to find the mail flow rules that remain after that.
 	Withdrawal, LeftRules string
 }

@@ -31,8 +31,9 @@ func Begin(j Job, now time.Time) (Job, Step) {
 	return j, j.Next
 }
 
-// excludeIdle moves the clocks of the time limits by the time for which the job was due and nobody
-// attempted it: its account was suspended, or no worker ran.
+// excludeIdle moves the start times of the job's time limits forward by the time for which the job
+// was due and not attempted. A job is not attempted while its account is suspended or no worker
+// runs.
 func (j *Job) excludeIdle(idle time.Duration) {
 	for _, began := range []*time.Time{&j.Since, &j.UnavailableSince, &j.UnreliableSince} {
 		if !began.IsZero() {
@@ -42,7 +43,8 @@ func (j *Job) excludeIdle(idle time.Duration) {
 }
 
 // Advance returns the job after the observation of its step, and the next step. The caller performs
-// the next step at once, except for Wait and None. A job that is not Running is returned unchanged.
+// the next step at once, unless it is Wait or None. Advance returns a job that is not Running
+// unchanged.
 func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	if j.Status != Running {
 		return j, j.step()
@@ -57,7 +59,7 @@ func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	return d.Job, d.step()
 }
 
-// decision is a job during Advance, with the inputs of the decision.
+// decision is a job while Advance changes it, with the inputs of the decision.
 type decision struct {
 	Timetable
 	Moment
@@ -89,12 +91,12 @@ func (d *decision) decide(o Observation) {
 	}
 }
 
-// checkError reports whether the step has an answer to decide on. If the step failed, checkError
-// updates the job for the error and returns false.
+// checkError returns true if the step did not fail. If it failed, checkError updates the job for
+// the error and returns false.
 func (d *decision) checkError(err error, z Zone) bool {
-	e, minWait := classify(err)
-	d.trackErrors(e)
-	switch e {
+	class, minWait := classify(err)
+	d.trackErrors(class)
+	switch class {
 	case answered:
 		return true
 	case notYet:
@@ -120,11 +122,11 @@ func (d *decision) checkError(err error, z Zone) bool {
 }
 
 // writeFailed updates the job after a write that the DNS provider refused or whose outcome is
-// unknown. A write with an unknown outcome is repeated. The repeated write accepts values that are
-// already in the zone.
+// unknown. The job repeats a write with an unknown outcome. The repeated write accepts values that
+// are already in the zone.
 func (d *decision) writeFailed(o Observation) {
 	err := o.WriteErr
-	e, _ := classify(err)
+	class, _ := classify(err)
 	switch {
 	case dns.IsChanged(err):
 		d.trackErrors(answered)
@@ -135,7 +137,7 @@ func (d *decision) writeFailed(o Observation) {
 	case dns.IsNoZone(err):
 		d.trackErrors(answered)
 		d.require(dns.ConnectionRequired, "")
-	case e == accessDenied:
+	case class == accessDenied:
 		d.trackErrors(answered)
 		d.require(dns.CredentialRejected, "")
 	default:
@@ -145,22 +147,22 @@ func (d *decision) writeFailed(o Observation) {
 
 // trackErrors updates the count of consecutive internal faults, the time that a provider was
 // unavailable, and the time since which the domain is missing.
-func (d *decision) trackErrors(e errorClass) {
-	if e != internalFault {
+func (d *decision) trackErrors(class errorClass) {
+	if class != internalFault {
 		d.Faults = 0
 	}
-	if e != domainMissing {
+	if class != domainMissing {
 		d.MissingSince = time.Time{}
 	}
 	switch {
-	case e == unavailable && d.UnavailableSince.IsZero():
+	case class == unavailable && d.UnavailableSince.IsZero():
 		d.UnavailableSince = d.Now
-	case e != unavailable && !d.UnavailableSince.IsZero():
+	case class != unavailable && !d.UnavailableSince.IsZero():
 		d.Unavailable, d.UnavailableSince = d.Unavailable+elapsed(d.UnavailableSince, d.Now), time.Time{}
 	}
 }
 
-// enterStage moves the job to another stage and restarts the stage's clocks.
+// enterStage moves the job to another stage, and resets the times that its time limit counts.
 func (d *decision) enterStage(s Stage, next Step) {
 	d.Stage, d.Since, d.Unavailable, d.UnavailableSince = s, d.Now, 0, time.Time{}
 	d.enterStep(next)
@@ -172,32 +174,32 @@ func (d *decision) enterStep(next Step) {
 	d.Status, d.NextAttemptAt, d.Required, d.Message = Running, d.Now, "", ""
 }
 
-// wait pauses before the same step for at least the given time. If the stage has exceeded its time
-// limit, the job requires an action instead.
-func (d *decision) wait(least time.Duration) {
+// wait schedules the same step again, after a pause of at least minPause. If the stage has exceeded
+// its time limit, the job requires an action instead.
+func (d *decision) wait(minPause time.Duration) {
 	if d.overdue(d.Job, d.Now) {
 		d.require(d.Stage.timeoutAction(), "")
 		return
 	}
-	pause := max(min(least, d.MaxWait), d.pause(d.Attempt, d.Chance))
+	pause := max(min(minPause, d.MaxWait), d.pause(d.Attempt, d.Chance))
 	d.Attempt++
 	d.waitFor(pause)
 }
 
-// waitFor pauses before the same step for exactly the given time.
+// waitFor schedules the same step again after exactly this pause.
 func (d *decision) waitFor(pause time.Duration) {
 	d.Status, d.NextAttemptAt, d.Message = Waiting, d.Now.Add(pause), waitMessages[d.Stage]
 }
 
-// notYet waits for the mail platform. First it checks that the records are still in the zone. The
-// pause lasts until resolvers drop a cached negative answer for the records.
+// notYet waits for the mail platform. It first checks that the records are still in the zone. The
+// pause is long enough for resolvers to forget that the records did not exist.
 func (d *decision) notYet(z Zone, minWait time.Duration) {
 	if d.Next == Verify || d.Next == EnableDKIM {
 		if d.handleZoneChange(z) {
 			return
 		}
-		remembered := min(d.NegativeTTL, d.MaxWait) - elapsed(d.PublishedAt, d.Now)
-		minWait = max(minWait, remembered)
+		cachedFor := min(d.NegativeTTL, d.MaxWait) - elapsed(d.PublishedAt, d.Now)
+		minWait = max(minWait, cachedFor)
 	}
 	d.wait(minWait)
 }
@@ -228,7 +230,7 @@ func (d *decision) missing() {
 	}
 }
 
-// countFault waits after an internal fault. The job fails after maxFaults faults in a row.
+// countFault waits after an internal fault. The job fails after maxFaults consecutive faults.
 func (d *decision) countFault() {
 	if d.Faults++; d.Faults >= maxFaults {
 		d.fail(messageFaults)
@@ -238,14 +240,16 @@ func (d *decision) countFault() {
 }
 
 // require stops the job until a person has acted.
-func (d *decision) require(what dns.ActionRequired, message string) {
-	d.Status, d.Required, d.Message = ActionRequired, what, cmp.Or(message, advice[what])
+func (d *decision) require(action dns.ActionRequired, message string) {
+	d.Status, d.Required, d.Message = ActionRequired, action, cmp.Or(message, advice[action])
 }
 
+// fail ends the job as failed.
 func (d *decision) fail(message string) {
 	d.Status, d.Next, d.Message, d.EndedAt = Failed, None, message, d.Now
 }
 
+// complete ends the job as completed.
 func (d *decision) complete() {
 	d.enterStage(StageDone, None)
 	d.Status, d.EndedAt = Completed, d.Now

@@ -347,7 +347,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := afterObservations(t, newJob(), append(toRead[:2:2], "changes")...).Message; got != messageMoved {
+	if got := afterObservations(t, newJob(), append(toRead[:2:2], "changes")...).Message; got != messageZoneChanged {
 		t.Errorf("moved: %q", got)
 	}
 	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}

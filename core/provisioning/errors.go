@@ -16,7 +16,7 @@ const (
 	answered       errorClass = iota
 	notYet                    // the platform has not finished the step
 	unavailable               // a provider does not answer, or throttles
-	outcomeUnknown            // the outcome is unknown; steps are idempotent, so repeat it
+	outcomeUnknown            // the outcome is unknown; the step is repeated, because steps are idempotent
 	accessDenied              // the service may not manage the tenant
 	domainTaken               // the domain belongs to a different tenant
 	domainMissing             // the mail platform or a sync does not find the domain
@@ -25,7 +25,7 @@ const (
 	internalFault             // an internal error of the service
 )
 
-// classByCode holds the classes of errors that are classified by their code alone.
+// classByCode holds the class of each error code that determines the class alone.
 var classByCode = map[fault.Code]errorClass{
 	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
 	fault.DomainNotFound: domainMissing, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,
@@ -38,8 +38,8 @@ func classify(err error) (errorClass, time.Duration) {
 		return answered, 0
 	}
 	f := fault.Of(err)
-	if e, known := classByCode[f.Code]; known {
-		return e, f.RetryAfter
+	if class, known := classByCode[f.Code]; known {
+		return class, f.RetryAfter
 	}
 	switch outcome.Of(err) {
 	case outcome.NotReady:

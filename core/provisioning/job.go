@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package provisioning is the state machine that takes a domain from its first DNS record to
-// signed, healthy mail. A Job is plain data. The next step follows from the last step's Observation
-// and the time alone. docs/provisioning.md draws the states.
+// signed, healthy mail. A Job is plain data. Its next step depends only on the Observation of the
+// last step and on the time. docs/provisioning.md draws the states.
 //
 // Start reading at Begin and Timetable.Advance in advance.go.
 //
@@ -66,7 +66,7 @@ type Step string
 const (
 	// Plan reads the DNS and makes a plan. It writes nothing.
 	Plan Step = "plan"
-	// Apply makes a new plan from the provider's own list of records. It writes that plan if
+	// Apply makes a new plan from the records that the provider stores. It writes that plan if
 	// Job.MayWrite allows it.
 	Apply Step = "apply"
 	// ReadDNS checks whether every name server shows the written records.
@@ -79,7 +79,8 @@ const (
 	EnsureSigning Step = "ensure_signing"
 	// EnableDKIM asks the mail platform to enable DKIM signing.
 	EnableDKIM Step = "enable_dkim"
-	// Validate checks once more that nothing is missing for the domain.
+	// Validate checks that all records are still published and that the platform signs the domain's
+	// mail.
 	Validate Step = "validate"
 	// Wait means that the job waits for NextAttemptAt.
 	Wait Step = "wait"
@@ -122,17 +123,17 @@ type Job struct {
 
 // Progress is the state that a job keeps between its steps.
 type Progress struct {
-	// PlanHash identifies the plan that may be written. A different hash means that the zone has
-	// changed.
+	// PlanHash is the hash of the plan that may be written. If a new plan has a different hash, the
+	// zone has changed.
 	PlanHash string
 	// ZoneChanges counts how often the zone changed after it was planned.
 	ZoneChanges int
 	// Attempt counts the tries of the current step. Faults counts consecutive tries that failed
 	// with an internal fault.
 	Attempt, Faults int
-	// Since is when the current stage was entered. Unavailable is how long a provider has been
-	// unavailable since then, without the current outage. UnavailableSince is when the current
-	// outage began, zero for none.
+	// Since is when the current stage was entered. Unavailable is the total length of the outages
+	// of providers that ended since then. UnavailableSince is when the current outage began, zero
+	// if there is none.
 	Since            time.Time
 	Unavailable      time.Duration
 	UnavailableSince time.Time
@@ -148,16 +149,16 @@ type Progress struct {
 }
 
 // New returns a queued job that is due at once.
-func New(id, runID string, account access.AccountID, domainID string, of tenant.GUID, name string, now time.Time) Job {
+func New(id, runID string, account access.AccountID, domainID string, tenantGUID tenant.GUID, name string, now time.Time) Job {
 	return Job{
-		ID: id, RunID: runID, Account: account, DomainID: domainID, TenantGUID: of, DomainName: name,
+		ID: id, RunID: runID, Account: account, DomainID: domainID, TenantGUID: tenantGUID, DomainName: name,
 		Stage: StageQueued, Status: Queued, Next: Plan,
 		NextAttemptAt: now, CreatedAt: now, UpdatedAt: now, Progress: Progress{Since: now},
 	}
 }
 
-// MayWrite reports whether the plan that was made just before the write equals the plan that the
-// job decided on.
+// MayWrite reports whether the job may write the plan that was made just before the write. It must
+// equal the plan of the step Plan.
 func (j Job) MayWrite(z Zone) bool {
 	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
 }
@@ -207,20 +208,20 @@ func (r Run) With(jobs []Job) Run {
 }
 
 func runStatus(jobs []Job) Status {
-	is := func(these ...Status) bool {
-		return slices.ContainsFunc(jobs, func(j Job) bool { return slices.Contains(these, j.Status) })
+	anyJob := func(statuses ...Status) bool {
+		return slices.ContainsFunc(jobs, func(j Job) bool { return slices.Contains(statuses, j.Status) })
 	}
 	started := slices.ContainsFunc(jobs, func(j Job) bool { return !j.StartedAt.IsZero() })
 	switch {
-	case is(Running):
+	case anyJob(Running):
 		return Running
-	case is(ActionRequired):
+	case anyJob(ActionRequired):
 		return ActionRequired
-	case is(Queued, Waiting) && started:
+	case anyJob(Queued, Waiting) && started:
 		return Running
-	case is(Queued, Waiting):
+	case anyJob(Queued, Waiting):
 		return Queued
-	case is(Failed):
+	case anyJob(Failed):
 		return Failed
 	default:
 		return Completed

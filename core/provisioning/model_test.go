@@ -151,7 +151,7 @@ func (s *simulation) check(t *rapid.T, before Job) {
 	if s.job.Stage != before.Stage && !wasReset && !slices.Contains(allowed, string(s.job.Stage)) {
 		t.Fatalf("from %s to %s", before.Stage, s.job.Stage)
 	}
-	if s.job.ZoneChanges >= maxMoves && s.job.Status != ActionRequired {
+	if s.job.ZoneChanges >= maxZoneChanges && s.job.Status != ActionRequired {
 		t.Fatalf("%s after %d moves", s.job.Status, s.job.ZoneChanges)
 	}
 }

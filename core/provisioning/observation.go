@@ -8,18 +8,18 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Observation is the result of a step. The zero value is a step without an error or findings: the
-// DNS read is not reliable, and the platform is not ready.
+// Observation is the result of a step. The zero value means that there was no error, that the DNS
+// read is not reliable, and that the platform is not ready.
 type Observation struct {
-	// Err is why the step has no answer: a refusal or an outcome.Error of the mail platform or of
-	// another component. Any other error counts as an internal fault.
+	// Err is the error with which the step failed: a refusal, or an outcome.Error of the mail
+	// platform or another component. Any other error counts as an internal fault.
 	Err error
 	// WriteErr is the error of Apply's write at the DNS provider. It is nil when the write
 	// succeeded or none was made.
 	WriteErr error
 	// Zone is what the zone needs. It is set after Plan, Apply, ReadDNS and Validate. It is also
-	// set after a Verify or EnableDKIM for which the platform was not ready. A failed read leaves
-	// the zero Zone.
+	// set after a Verify or EnableDKIM for which the platform was not ready. After a failed read it
+	// is the zero Zone.
 	Zone Zone
 	// Shown is set after ReadDNS. It is true for a reliable read in which every server that answers
 	// shows all records of the plan.
@@ -27,7 +27,7 @@ type Observation struct {
 	// NegativeTTL is min(SOA TTL, SOA MINIMUM) of the zone, 0 when unknown.
 	NegativeTTL time.Duration
 	// Ready is true after Apply when the plan was written, and after Validate when the platform
-	// signs. After other steps it is true when the platform has done what was asked.
+	// signs. After other steps it is true when the platform has completed the step.
 	Ready bool
 }
 
@@ -35,7 +35,7 @@ type Observation struct {
 type Zone struct {
 	// Provider is the id of the DNS provider, "" when there is no plugin for it.
 	Provider string
-	// Held is true when the plan was made from the provider's own list of records.
+	// Held is true when the plan was made from the records that the provider stores.
 	Held     bool
 	Reliable bool
 	// Conflict is true when a conflict blocks the plan, Changes when the domain needs a write.
@@ -55,7 +55,7 @@ func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	}
 }
 
-// needsNothing reports whether the zone needs no write, whoever wrote its records.
+// needsNothing reports whether the zone needs no write, no matter who wrote its records.
 func (z Zone) needsNothing() bool { return z.Reliable && !z.Conflict && !z.Changes }
 
 // required returns the action that is needed before the zone's changes can be written, "" for none.

@@ -10,8 +10,8 @@ import (
 )
 
 // Retry queues a job for another attempt, which resumes where the job stopped. A job that required
-// an action gets its full time limit again. An earlier claim of the job becomes invalid. Retry
-// fails with provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
+// an action gets its full time limit again. A worker that has claimed the job loses its claim.
+// Retry fails with provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
 func Retry(j Job, now time.Time) (Job, error) {
 	switch j.Status {
 	case Waiting:
@@ -26,7 +26,7 @@ func Retry(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
-// Stop ends an active job, because an operator puts back the records that it wrote. An earlier claim
+// Stop ends an active job, because an operator undoes the DNS changes of its run. An earlier claim
 // of the job becomes invalid.
 func Stop(j Job, now time.Time) Job {
 	d := decision{Moment: Moment{Now: now}, Job: j}
@@ -39,22 +39,22 @@ func Stop(j Job, now time.Time) Job {
 // resetForRetry returns a stopped job with fresh progress and the step at which to resume. After an
 // action in the DNS, the zone is planned again.
 func resetForRetry(j Job, now time.Time) Job {
-	stop := j.Required
+	required := j.Required
 	j.Progress = Progress{Since: now, PublishedAt: j.PublishedAt, NegativeTTL: j.NegativeTTL}
 	switch {
-	case j.Stage == StageHealth && stop == DKIMTimeout:
+	case j.Stage == StageHealth && required == DKIMTimeout:
 		j.Stage, j.Next = StageDKIMEnablement, EnableDKIM
-	case j.Stage == StageHealth, !isZoneProblem(stop) && j.Next != Apply:
+	case j.Stage == StageHealth, !isZoneProblem(required) && j.Next != Apply:
 	default:
 		j.Stage, j.Next = j.Stage.planStage(), Plan
 	}
 	return j
 }
 
-// isZoneProblem reports whether a person takes the required action in the DNS or at the DNS
+// isZoneProblem reports whether the required action changes the DNS or the connection to the DNS
 // provider.
-func isZoneProblem(stop dns.ActionRequired) bool {
-	switch stop {
+func isZoneProblem(required dns.ActionRequired) bool {
+	switch required {
 	case PropagationTimeout, VerificationTimeout, DKIMTimeout, DomainUnavailable, TenantAccessLost:
 		return false
 	default:
@@ -62,7 +62,7 @@ func isZoneProblem(stop dns.ActionRequired) bool {
 	}
 }
 
-// planStage returns the stage in which a job in s plans its zone again.
+// planStage returns the stage to which a job in stage s returns to plan its zone again.
 func (s Stage) planStage() Stage {
 	switch s {
 	case StagePlan, StageApply, StagePropagation, StageDomainVerification:

@@ -8,8 +8,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// afterPlan writes the plan if it may be written. A zone that needs nothing skips the write,
-// because its records may have been published by hand.
+// afterPlan continues with the write of the plan if it may be written. If the zone needs no write,
+// for example because a person published the records, it skips the write.
 func (d *decision) afterPlan(z Zone) {
 	switch required := z.required(); {
 	case z.needsNothing():
@@ -28,8 +28,8 @@ func (d *decision) afterPlan(z Zone) {
 	}
 }
 
-// afterApply continues once the plan is written. If the new plan has no changes, its records were
-// written by an earlier attempt whose answer was lost, or by someone else.
+// afterApply continues once the plan is written. It also continues if the new plan has no changes,
+// because an earlier attempt whose answer was lost, or someone else, wrote the records.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.required(); {
@@ -95,7 +95,7 @@ func (d *decision) enterVerification() {
 	d.enterStage(StageDKIMEnablement, EnableDKIM)
 }
 
-// afterPlatformStep continues when the mail platform has done what was asked.
+// afterPlatformStep continues when the mail platform has completed the step.
 func (d *decision) afterPlatformStep(o Observation) {
 	switch {
 	case !o.Ready:
@@ -138,23 +138,22 @@ func (d *decision) unreliable(z Zone) {
 	d.wait(0)
 }
 
-// replan returns to the planning stage after the zone changed. This keeps the job from overwriting
-// values that someone else wrote. After maxMoves changes the job requires an action.
+// replan returns to the planning stage after the zone changed, so that the job does not overwrite
+// values that someone else wrote. After maxZoneChanges changes the job requires an action.
 func (d *decision) replan() {
-	if d.ZoneChanges++; d.ZoneChanges >= maxMoves {
+	if d.ZoneChanges++; d.ZoneChanges >= maxZoneChanges {
 		d.require(ZoneChanged, "")
 		return
 	}
 	d.enterStage(d.Stage.planStage(), Plan)
 	d.Attempt = d.ZoneChanges - 1
 	d.wait(0)
-	d.Message = messageMoved
+	d.Message = messageZoneChanged
 }
 
-// messageOf returns the plan's message if the plan requires this action, and "" if it requires a
-// different one.
-func (z Zone) messageOf(what dns.ActionRequired) string {
-	if z.Required == what {
+// messageOf returns the plan's message if the plan requires this action, otherwise "".
+func (z Zone) messageOf(action dns.ActionRequired) string {
+	if z.Required == action {
 		return z.Message
 	}
 	return ""

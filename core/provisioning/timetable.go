@@ -18,8 +18,8 @@ type Timetable struct {
 	Unreliable time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration
-	// Limit is the time limit of a stage. Time during which a provider was unavailable is not
-	// counted, up to a total of Limit.
+	// Limit is the time limit of a stage. It does not count the time during which a provider was
+	// unavailable, up to a total of Limit.
 	Limit time.Duration
 }
 
@@ -30,8 +30,8 @@ var DefaultTimetable = Timetable{
 }
 
 const (
-	maxMoves  = 3  // changes of the zone after it was planned
-	maxFaults = 20 // consecutive internal faults
+	maxZoneChanges = 3  // changes of the zone after it was planned
+	maxFaults      = 20 // consecutive internal faults
 )
 
 // Moment is the time of a decision. Chance, in [0, 1), randomizes the pauses of jobs that started
@@ -43,15 +43,15 @@ type Moment struct {
 
 // pause returns the wait after the given number of tries, shortened at random by up to a fifth.
 func (t Timetable) pause(tries int, chance float64) time.Duration {
-	p := t.First
+	pause := t.First
 	for range tries {
-		if p >= t.Longest {
+		if pause >= t.Longest {
 			break
 		}
-		p *= 2
+		pause *= 2
 	}
-	p = min(p, t.Longest)
-	return p - time.Duration(float64(p/5)*chance)
+	pause = min(pause, t.Longest)
+	return pause - time.Duration(float64(pause/5)*chance)
 }
 
 // elapsed returns the time from then to now, 0 if the clock stepped back.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ratelimit decides whether a request is within a rate limit. The window slides: no span of
-// time with the length of the window contains more accepted requests than the limit.
+// Package ratelimit decides whether a request is within a rate limit. The window slides: in no
+// period of the window's length are more requests accepted than the limit.
 //
-// Log.Take is the decision, and Log.Remaining tells how many requests are left. Bucket describes the limit, Verdict the result.
+// Log.Take decides on a request and returns a Verdict. Log.Remaining returns how many requests are
+// left. Bucket describes the limit.
 package ratelimit
 
 import (
@@ -38,9 +39,9 @@ type Log struct {
 	expired  int // number of entries at the front of accepted that have left the window
 }
 
-// Take decides on a request at now. An allowed request counts from since. since is earlier than now
-// for a request that a different counter accepted before. token is passed to GiveBack to undo the
-// request.
+// Take decides on a request at the time now. An allowed request counts from the time since, which
+// is earlier than now if a different counter accepted the request before. The caller passes token
+// to GiveBack to undo the request.
 func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
 	l.forget(now - b.Window)
 	counting := l.accepted[l.expired:]
@@ -74,7 +75,7 @@ func (l *Log) forget(until time.Duration) {
 	}
 }
 
-// GiveBack undoes a Take. A token that has already left the window changes nothing.
+// GiveBack undoes a Take. It does nothing if the request of the token has already left the window.
 func (l *Log) GiveBack(token time.Duration) {
 	for i := len(l.accepted) - 1; i >= l.expired && l.accepted[i] >= token; i-- {
 		if l.accepted[i] == token {

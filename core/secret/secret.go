@@ -16,8 +16,8 @@ const redacted = "[redacted]"
 // Text is a secret. When formatted, logged or marshalled it shows "[redacted]". Only Reveal returns
 // the value.
 //
-// The value is behind a pointer, because fmt calls no methods on unexported fields. A struct with a
-// hidden Text therefore prints an address, not the value.
+// fmt calls no methods on unexported fields. For such a field it prints the pointer value, and not
+// the text behind it.
 type Text struct{ value *string }
 
 // New returns a Text that holds value.
@@ -54,16 +54,15 @@ func (Text) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // LogValue implements slog.LogValuer.
 func (Text) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// Credential holds the fields of a provider's description that an account has set. It is stored
+// Credential holds the values that an account has set for the fields of a provider. It is stored
 // encrypted as a whole, including the settings.
 type Credential struct {
 	Settings map[string]string
 	Secrets  map[string]Text
 }
 
-// ErrUnreadable is the error for a text that does not have the form that Encode of this release
-// creates.
-var ErrUnreadable = errors.New("not in this release's form")
+// ErrUnreadable is the error for a text that Encode of this release did not create.
+var ErrUnreadable = errors.New("not a credential in the format of this release")
 
 type credentialForm struct {
 	Settings map[string]string `json:"settings"`

@@ -16,47 +16,47 @@ func (c Change) InEffect(rules []Rule) bool {
 }
 
 // HasPolicy reports whether the scope has a policy.
-func (r Decision) HasPolicy(scope string) bool { return r.Lists[scope] != nil }
+func (decision Decision) HasPolicy(scope string) bool { return decision.Lists[scope] != nil }
 
 // Order returns the scopes in the order in which their rules must be written. A mailbox that moves
 // from one rule to another is then always blocked by one of the two. Rules of domains with a policy
 // come first, then the tenant-wide rule, then the rules of domains without a policy.
-func (r Decision) Order(scopes []string) []string {
+func (decision Decision) Order(scopes []string) []string {
 	writeOrder := func(scope string) int {
 		switch {
 		case scope == TenantWide:
 			return 1
-		case r.HasPolicy(scope):
+		case decision.HasPolicy(scope):
 			return 0
 		}
 		return 2
 	}
-	out := slices.Clone(scopes)
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(writeOrder(a), writeOrder(b)), cmp.Compare(a, b)) })
-	return out
+	ordered := slices.Clone(scopes)
+	slices.SortFunc(ordered, func(a, b string) int { return cmp.Or(cmp.Compare(writeOrder(a), writeOrder(b)), cmp.Compare(a, b)) })
+	return ordered
 }
 
-// BlocksForFailed reports whether the rule of scope may now block mailboxes that belong to the rule
-// of a scope in failed. Such a rule must be written with the addresses that AddressesWithFailed
-// returns.
-func (r Decision) BlocksForFailed(scope string, failed []string) bool {
-	if scope != TenantWide && r.HasPolicy(scope) {
+// BlocksForFailed reports whether the rule of scope may still block mailboxes that the decision
+// moves to the rule of a failed scope, which could not be written. Such a rule must be written with
+// the addresses that AddressesWithFailed returns.
+func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
+	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
 	}
-	return slices.ContainsFunc(failed, func(other string) bool { return len(r.Lists[other]) > 0 })
+	return slices.ContainsFunc(failed, func(other string) bool { return len(decision.Lists[other]) > 0 })
 }
 
 // AddressesWithFailed returns the sorted addresses that the rule of scope must block while the
 // rules of the scopes in failed could not be written. These are the addresses of scope itself, and
-// the addresses of failed scopes that the rule blocks now.
-func (r Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
-	list := slices.Clone(r.Lists[scope])
+// those addresses of failed scopes that the rule blocks at present.
+func (decision Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
+	list := slices.Clone(decision.Lists[scope])
 	for _, rule := range rules {
 		if !strings.EqualFold(rule.Name, RuleName(scope)) {
 			continue
 		}
 		for _, other := range failed {
-			for _, address := range r.Lists[other] {
+			for _, address := range decision.Lists[other] {
 				if rule.blocksAddress(address) {
 					list = append(list, address)
 				}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TraceQuery requests one page of the messages that Senders sent from From until before To.
+// TraceQuery requests one page of the messages that Senders sent at From or later and before To.
 type TraceQuery struct {
 	From, To time.Time
 	// Senders are the addresses to query. An empty list matches no message.
@@ -35,9 +35,9 @@ type Trace struct {
 	Next string
 }
 
-// Count is the number of messages that a mailbox sent on one day. Final counts the messages before
-// the mark, up to which the trace is final. Recent counts the later messages. Each reading
-// recomputes Recent, because the trace still grows after the mark.
+// Count is the number of messages that a mailbox sent on one day. The mark is the time up to which
+// the trace is final. Final counts the messages before the mark. Recent counts the later messages.
+// Each reading recomputes Recent, because the trace after the mark can still get rows.
 type Count struct {
 	Day    time.Time // start of the day
 	Final  int
@@ -69,27 +69,27 @@ type Reading struct {
 }
 
 // Readings returns the readings that bring a tenant's counts up to date, in the order in which to
-// make them. mark is the time up to which the trace is final, or zero if it was never read.
+// make them. mark is the stored mark, or zero if the trace was never read.
 //
-// The readings include the whole current day. So rows that arrive late and mailboxes that were
-// added late are counted. A mark later than now can only come from clock skew and changes nothing.
+// The readings include the whole current day. They therefore count rows that arrive late, and the
+// messages of mailboxes that were added late. A mark later than now can only come from clock skew
+// and is ignored.
 //
-// If a whole earlier day must be read too, the current day comes first, because it alone decides
-// which mailboxes are blocked. The earlier days follow, oldest first. If a reading fails, the
-// counts of the readings before it are therefore complete.
+// If a whole earlier day must be read too, the current day comes first, because only its counts
+// decide which mailboxes are blocked. The earlier days follow, oldest first.
 func Readings(mark, now time.Time, location *time.Location) (all []Reading) {
-	today, r := DayOf(now, location), nextReading(mark, now, location)
-	lagging := r.From.Before(today.Start) && (r.To.Before(now) || r.From.Equal(r.Days[0].Start))
+	today, next := DayOf(now, location), nextReading(mark, now, location)
+	lagging := next.From.Before(today.Start) && (next.To.Before(now) || next.From.Equal(next.Days[0].Start))
 	if !lagging {
-		return []Reading{r}
+		return []Reading{next}
 	}
 	all = append(all, Reading{From: today.Start, To: now, Days: []Day{today}})
-	for ; r.To.Before(now); r = nextReading(r.Mark, now, location) {
-		all = append(all, r)
+	for ; next.To.Before(now); next = nextReading(next.Mark, now, location) {
+		all = append(all, next)
 	}
-	if r.From.Before(today.Start) {
-		r.To, r.Days = today.Start, r.Days[:len(r.Days)-1]
-		all = append(all, r)
+	if next.From.Before(today.Start) {
+		next.To, next.Days = today.Start, next.Days[:len(next.Days)-1]
+		all = append(all, next)
 	}
 	return all
 }
@@ -133,7 +133,7 @@ type countKey struct {
 // Tally counts the reading's messages by sender and day. Messages before the mark count as final. A
 // message counts once, on the day it was sent, however many recipients it has.
 func (r Reading) Tally() Tally {
-	t := Tally{from: r.From, counts: map[countKey]Count{}}
+	tally := Tally{from: r.From, counts: map[countKey]Count{}}
 	seen := map[string]bool{}
 	for _, s := range r.Sent {
 		sender := strings.ToLower(s.Sender)
@@ -143,16 +143,16 @@ func (r Reading) Tally() Tally {
 			continue
 		}
 		seen[id] = true
-		k := countKey{sender, r.Days[day].Start}
-		c := t.counts[k]
+		key := countKey{sender, r.Days[day].Start}
+		count := tally.counts[key]
 		if s.At.Before(r.Mark) {
-			c.Final++
+			count.Final++
 		} else {
-			c.Recent++
+			count.Recent++
 		}
-		t.counts[k] = c
+		tally.counts[key] = count
 	}
-	return t
+	return tally
 }
 
 // Tally holds the counts of a reading. After merges them with stored counts.
@@ -162,8 +162,8 @@ type Tally struct {
 }
 
 // After returns a mailbox's count of a day after the reading. before is the stored count of that
-// day. A day that was read from its start is recounted. For other days the reading adds to the
-// final count. A count never decreases within a day.
+// day. If the reading covers the day from its start, its count replaces the stored one. Otherwise
+// it is added to the stored final count. A count never decreases within a day.
 func (t Tally) After(before Count, address string) Count {
 	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day
@@ -186,7 +186,7 @@ func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, k
 		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Has(s.At) || s.At.Before(r.From) {
 			continue
 		}
-		if seen, has := first[s.Message]; !has || s.At.Before(seen) {
+		if earliest, seen := first[s.Message]; !seen || s.At.Before(earliest) {
 			first[s.Message] = s.At
 		}
 	}

@@ -13,10 +13,10 @@ type Day struct {
 	Start, End time.Time
 }
 
-// DayOf returns the day in a time zone that contains a moment. Days with a clock change are shorter
-// or longer than 24 hours. A day starts when its date is first reached, so days never overlap and
-// leave no gap. If the clock skips midnight, the day starts later. If a date recurs after the next
-// date has started, that time still belongs to the next day.
+// DayOf returns the day in a time zone that contains a moment. A day starts when its date is first
+// reached, so days never overlap and leave no gap. Days with a clock change are shorter or longer
+// than 24 hours. If the clock skips midnight, the day starts after midnight. If the clock goes back
+// over midnight, the repeated time belongs to the day that has already started.
 func DayOf(at time.Time, location *time.Location) Day {
 	year, month, date := at.In(location).Date()
 	start, end := startOfDate(year, month, date, location), startOfDate(year, month, date+1, location)
@@ -55,7 +55,7 @@ const DefaultTimeZone = "UTC"
 func TimeZone(name string) (*time.Location, error) {
 	location, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
-		return nil, fault.InvalidRequest.With("a time zone has a name like UTC or Europe/Berlin")
+		return nil, fault.InvalidRequest.With("a time zone must be an IANA name such as UTC or Europe/Berlin")
 	}
 	return location, nil
 }

@@ -30,13 +30,13 @@ type MailboxState struct {
 	ID      string
 	Address string
 	Domain  string
-	Own     int // stored limit of the mailbox, 0 for none
+	Own     int // the mailbox's own limit, 0 for none
 	// Sent is the number of messages sent on the day. It is a lower bound unless Counted.
 	Sent    int
 	Counted bool
 	// BlockedAt is when the decision to block the mailbox was made, zero when it is not blocked.
 	BlockedAt time.Time
-	// BlockedBy is the limit that the mailbox exceeded, 0 when unknown.
+	// BlockedBy is the limit that the mailbox exceeded when it was blocked, 0 when unknown.
 	BlockedBy int
 }
 
@@ -97,18 +97,18 @@ func (e Event) Message() string {
 //
 // A mailbox is blocked when its count exceeds its limit. It is unblocked when the day ends, when
 // the limit is raised to the count or above, or when no policy covers it. A missing count is not
-// zero, and a partial count is a lower bound: neither unblocks a mailbox. A clock that steps back
+// zero, and a partial count is a lower bound: neither unblocks a mailbox. A clock that goes back
 // does not unblock a mailbox either.
 func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) Decision {
-	r := Decision{Lists: map[string][]string{}}
+	decision := Decision{Lists: map[string][]string{}}
 	for scope := range policies {
-		r.Lists[scope] = []string{}
+		decision.Lists[scope] = []string{}
 	}
 	for _, b := range boxes {
 		scope, covered := policies.Covering(b.Domain)
 		over := covered && exceedsLimit(b, policies.Effective(b.Own, b.Domain), day)
 		if over {
-			r.Lists[scope] = append(r.Lists[scope], b.Address)
+			decision.Lists[scope] = append(decision.Lists[scope], b.Address)
 		}
 		if over == b.blocked() {
 			continue
@@ -117,17 +117,18 @@ func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, no
 		if over {
 			action = Blocked
 		}
-		r.Changes = append(r.Changes, b.ChangeTo(action, id, policies, now))
+		decision.Changes = append(decision.Changes, b.ChangeTo(action, id, policies, now))
 	}
-	for _, scope := range slices.Collect(maps.Keys(r.Lists)) {
-		slices.Sort(r.Lists[scope])
-		r.Lists[scope] = slices.Compact(r.Lists[scope])
+	for _, scope := range slices.Collect(maps.Keys(decision.Lists)) {
+		slices.Sort(decision.Lists[scope])
+		decision.Lists[scope] = slices.Compact(decision.Lists[scope])
 	}
-	return r
+	return decision
 }
 
-// ChangeTo returns the change that blocks or unblocks the mailbox. The change has the effective
-// limit. If no policy covers the mailbox any more, it has the limit that caused the block.
+// ChangeTo returns the change that blocks or unblocks the mailbox. The event of the change has the
+// limit that applies now. If no policy covers the mailbox any more, it has the limit that caused
+// the block.
 func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(b.Own, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
@@ -145,23 +146,23 @@ func exceedsLimit(b MailboxState, limit int, day Day) bool {
 		return true
 	}
 	if b.Counted {
-		// If the block was set after the end of the day, the clock stepped back. A count of an
-		// earlier day does not lift the block.
+		// A block that was set after the end of the day means that the clock went back. A count of
+		// an earlier day does not unblock the mailbox.
 		return b.blocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.blocked() && !b.BlockedAt.Before(day.Start)
 }
 
 // MinInterval and MaxInterval bound the interval between two evaluations of a tenant. The
-// platform's trace lags by minutes, so more frequent queries show nothing new.
+// platform's trace lags by minutes, so more frequent evaluations would find nothing new.
 const (
 	MinInterval = 5 * time.Minute
 	MaxInterval = 30 * time.Minute
 )
 
 // Next returns the time of a tenant's next evaluation. The interval shrinks as a mailbox approaches
-// its limit. If a mailbox is blocked, the evaluation is at the end of the day at the latest. A
-// per-tenant offset of up to a tenth of the interval spreads the load.
+// its limit. If a mailbox is blocked, the next evaluation is at the end of the day or earlier. An
+// offset for each tenant, of up to a tenth of the interval, spreads the load.
 func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) time.Time {
 	closest, anyBlocked := 0.0, false
 	for _, b := range boxes {
@@ -183,7 +184,7 @@ func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now 
 
 // tenantOffset returns a fixed fraction of maxOffset for a tenant, derived from a hash of its id.
 func tenantOffset(id tenant.GUID, maxOffset time.Duration) time.Duration {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id)) // never fails
-	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(maxOffset))
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(id)) // never fails
+	return time.Duration(float64(hash.Sum32()) / (1 << 32) * float64(maxOffset))
 }

@@ -16,11 +16,11 @@ const (
 	MaxLimit = 25
 )
 
-// Valid returns nil for a limit between MinLimit and MaxLimit, else an invalid_send_limit error.
+// Valid fails with invalid_send_limit unless the limit is between MinLimit and MaxLimit.
 func Valid(perDay int) error {
 	if perDay < MinLimit || perDay > MaxLimit {
-		why := fmt.Sprintf("an integer from %d to %d", MinLimit, MaxLimit)
-		return fault.InvalidSendLimit.At("the daily send limit is not "+why, fault.Field{Name: "daily_send_limit", Message: why})
+		requirement := fmt.Sprintf("an integer from %d to %d", MinLimit, MaxLimit)
+		return fault.InvalidSendLimit.At("the daily send limit is not "+requirement, fault.Field{Name: "daily_send_limit", Message: requirement})
 	}
 	return nil
 }
@@ -32,11 +32,10 @@ type Policies map[string]int
 // TenantWide is the scope of a policy for all of a tenant's domains.
 const TenantWide = ""
 
-// Covering returns the scope whose rule blocks the mailboxes of a domain: the scope of the domain if
-// it has a policy, else TenantWide. covered is false when neither has a policy, so that no limit is
-// enforced.
+// Covering returns the scope whose policy applies to the mailboxes of a domain: the domain itself
+// if it has a policy, otherwise TenantWide. covered is false when neither has a policy.
 func (p Policies) Covering(domain string) (scope string, covered bool) {
-	if _, has := p[domain]; has && domain != TenantWide {
+	if _, hasPolicy := p[domain]; hasPolicy && domain != TenantWide {
 		return domain, true
 	}
 	_, covered = p[TenantWide]
@@ -101,16 +100,16 @@ const (
 // With returns the policy with a new limit and the platform's rule r. The result says whether the
 // call created the policy, updated it or left it unchanged.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
-	was := p
+	before := p
 	p.PerDay = perDay
 	if r.ID != "" {
 		p.RuleID = r.ID
 	}
 	switch {
-	case was.PerDay == 0 || r.Created:
+	case before.PerDay == 0 || r.Created:
 		p.UpdatedAt = now
 		return p, Created
-	case was.PerDay != perDay || r.Written || p.RuleID != was.RuleID:
+	case before.PerDay != perDay || r.Written || p.RuleID != before.RuleID:
 		p.UpdatedAt = now
 		return p, Updated
 	}

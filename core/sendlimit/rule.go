@@ -17,10 +17,10 @@ type Rule struct {
 	Enabled bool
 	// Lists holds the addresses in the rule, in lower case and sorted.
 	Lists []string
-	// Altered is true when an enabled rule differs from the expected one in more than its
-	// addresses, such as its conditions, actions or schedule. The next write restores it.
+	// Altered is true when someone changed an enabled rule in other parts than its addresses, such
+	// as its conditions, actions or schedule. The next write restores these parts.
 	Altered bool
-	// Created and Written report whether this call created or changed the rule.
+	// Created and Written say whether the call that returned the rule created or changed it.
 	Created, Written bool
 }
 
@@ -33,7 +33,7 @@ func (r Rule) Blocks() []string {
 }
 
 func (r Rule) blocksAddress(address string) bool {
-	return slices.ContainsFunc(r.Blocks(), func(one string) bool { return strings.EqualFold(one, address) })
+	return slices.ContainsFunc(r.Blocks(), func(blocked string) bool { return strings.EqualFold(blocked, address) })
 }
 
 // Matches reports whether the rule blocks exactly the addresses of list, so that no write is
@@ -76,8 +76,9 @@ func RuleName(scope string) string {
 	return RulePrefix + scope[:kept] + "-" + hex.EncodeToString(digest[:])[:hashDigits]
 }
 
-// ScopeOfRule returns the scope of a rule name for which IsRuleName is true. For a truncated domain
-// it returns the rest of the name, which RuleName maps to the same rule.
+// ScopeOfRule returns the scope of a rule name for which IsRuleName is true. If the name contains a
+// truncated domain, it returns the name without the prefix. RuleName returns the same rule name for
+// that.
 func ScopeOfRule(name string) string {
 	name = strings.ToLower(name)
 	if name == tenantRule {

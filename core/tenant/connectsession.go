@@ -20,7 +20,8 @@ const (
 )
 
 // ConnectSession is one request of an account to connect a tenant. It can have several links, one
-// after the other; only the newest link is valid. It is kept when the flow of a link is deleted.
+// after the other, and only the newest link is valid. The store keeps it after the flow of a link
+// is deleted.
 type ConnectSession struct {
 	ID     string
 	Status SessionStatus // as stored, see StatusAt
@@ -38,7 +39,7 @@ type ConnectSession struct {
 // Ended reports whether no step of a link can change the status any more.
 func (s SessionStatus) Ended() bool { return s == SessionConnected || s == SessionDeclined }
 
-// StatusAt returns the status at a time: the stored one, or expired.
+// StatusAt returns the status at the time now: the stored status, or SessionExpired.
 func (s ConnectSession) StatusAt(now time.Time) SessionStatus {
 	if !s.Status.Ended() && !now.Before(s.ExpiresAt) {
 		return SessionExpired
@@ -47,8 +48,8 @@ func (s ConnectSession) StatusAt(now time.Time) SessionStatus {
 }
 
 // ReturnTo returns the return URL with the session's id, its status at a time as result, and the
-// state. It returns "" without a return URL. The parameters prove nothing to the page at the URL:
-// anyone can write them.
+// state. It returns "" without a return URL. The page at the URL must not trust the parameters,
+// because anyone can write them.
 func (s ConnectSession) ReturnTo(now time.Time) string {
 	u, err := url.Parse(s.ReturnURL)
 	if err != nil || s.ReturnURL == "" {

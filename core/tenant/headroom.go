@@ -37,8 +37,9 @@ type Sending struct {
 	TodayAt time.Time
 }
 
-// Headroom estimates how close a tenant is to the platform's sending limit. Tenantry counts
-// messages since midnight. The platform counts external recipients in the last 24 hours.
+// Headroom estimates how close a tenant is to the platform's sending limit. It is only an estimate,
+// because tenantry counts messages since midnight, and the platform counts external recipients in
+// the last 24 hours.
 type Headroom struct {
 	Limit     int // external recipients in 24 hours
 	Sent      int

@@ -17,13 +17,13 @@ type Observed struct {
 	SMTPAuth  time.Time
 	Discovery time.Time
 	Users     time.Time // UserMailboxes
-	// Domains and Mailboxes are the times of the newest lists. They are not parts of a Tenant: the
-	// rows of its domains and mailboxes hold what the lists contain.
+	// Domains and Mailboxes are the times of the newest lists of domains and mailboxes. The
+	// contents of these lists are in the rows of the domains and mailboxes.
 	Domains, Mailboxes time.Time
 }
 
-// Merge returns the stored tenant with an observation of it. Each part is replaced unless the stored
-// one is newer. A renewed consent counts as observed at ConsentedAt.
+// Merge returns the stored tenant with an observation of it. It replaces each part unless the
+// stored part is newer. A renewed consent counts as observed at ConsentedAt.
 func (t Tenant) Merge(seen Tenant) Tenant {
 	if observation.Advance(&t.Observed.Profile, seen.Observed.Profile) {
 		t.Name, t.BuiltinDomain, t.DefaultDomain = seen.Name, seen.BuiltinDomain, seen.DefaultDomain
@@ -50,6 +50,7 @@ func (t Tenant) Merge(seen Tenant) Tenant {
 	return t
 }
 
+// consentObserved returns when the consent was last observed or given.
 func (t Tenant) consentObserved() time.Time {
 	if t.Observed.Consent.Before(t.ConsentedAt) {
 		return t.ConsentedAt

@@ -14,7 +14,7 @@ type Readiness struct {
 	ReadyToProvision bool
 	// NextStep is the first step to do, or "" when none is left.
 	NextStep string
-	// Headroom is nil unless it was requested and is known. No other field depends on it.
+	// Headroom is nil unless the caller set it. No other field depends on it.
 	Headroom *Headroom
 }
 
@@ -71,8 +71,8 @@ func (t Tenant) nextStep() string {
 	}
 }
 
-// lacksGrant reports whether the role or the consent for the mail server is missing. An
-// administrator must restore it.
+// lacksGrant reports whether the mail server lacks the role or the consent that tenantry needs.
+// Only an administrator can restore it.
 func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }

@@ -31,8 +31,9 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
-// Bootstrapped returns the progress as it applies to this tenant. If the bootstrap was ready, a
-// missing grant was withdrawn, which is a failure. Otherwise the grant is still pending.
+// Bootstrapped returns the progress of a bootstrap, with the status that it means for this tenant.
+// If the bootstrap was ready before, a missing grant was withdrawn, and the status is failed.
+// Otherwise the grant has not been given yet, and the status is pending.
 func (t Tenant) Bootstrapped(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed
@@ -40,8 +41,8 @@ func (t Tenant) Bootstrapped(p Progress) Progress {
 	return p
 }
 
-// GrantLost returns the progress of a bootstrap whose grant at the mail server is missing while the
-// consent holds.
+// GrantLost returns the progress of a bootstrap when the consent is valid but the grant at the mail
+// server is missing.
 func GrantLost() Progress {
 	return Progress{
 		Status: BootstrapFailed, Step: StepGrantRole,

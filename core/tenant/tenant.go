@@ -20,14 +20,14 @@ type GUID string
 // NoGUID is a GUID that no tenant has.
 const NoGUID GUID = ident.Zero
 
-// ParseGUID returns the canonical form of raw, false if raw is not a GUID.
+// ParseGUID returns the canonical form of raw, or false if raw is not a GUID.
 func ParseGUID(raw string) (GUID, bool) {
 	id, ok := ident.Parse(raw)
 	return GUID(id), ok
 }
 
-// LookupGUID returns the GUID to look up for raw. A malformed one becomes NoGUID, so it gets the
-// same answer as an unknown GUID.
+// LookupGUID returns the GUID to look up for raw. It returns NoGUID for a malformed one, so that
+// the caller gets the same answer as for an unknown GUID.
 func LookupGUID(raw string) GUID { return GUID(ident.Lookup(raw)) }
 
 // Bootstrap says whether the service can manage the mail server of the tenant.
@@ -52,7 +52,7 @@ const (
 	SMTPAuthRefused  SMTPAuth = "refused"
 )
 
-// Consent says whether the administrator's consent still holds.
+// Consent says whether the administrator's consent is still valid.
 type Consent string
 
 // The states of the consent.
@@ -95,8 +95,9 @@ type Tenant struct {
 	// read found.
 	DomainsPublished int
 	MailboxCount     int
-	// Observed says when the parts of the tenant were observed. A tenant that was just loaded has
-	// the zero value, so that storing it again replaces no observation.
+	// Observed says when each part of the tenant was observed at the platform. It is zero in a
+	// tenant that was just loaded from the store, so that to store the tenant again replaces no
+	// observation.
 	Observed Observed
 }
 
@@ -135,8 +136,8 @@ type Administrator struct {
 }
 
 // Reachable fails with access_denied if the tenant's consent is revoked. Operations that may call
-// the platform check it after validating the request and before the tenant's state. Only a sync
-// does not check it, because a sync detects that the consent works again.
+// the platform call Reachable after they validate the request, and before they check the tenant's
+// state. Only a sync does not call it, because a sync finds out whether the consent is valid again.
 func (t Tenant) Reachable() error {
 	if t.Consent == ConsentRevoked {
 		return fault.AccessDenied.With("the tenant's administrator has revoked the consent; connect the tenant again")

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/event"
 )
 
-// Delivery is one event for one endpoint, with all tries to send it.
+// Delivery is one event for one endpoint, with all tries to send the event.
 type Delivery struct {
 	ID        string
 	WebhookID string
@@ -53,7 +53,7 @@ type Attempt struct {
 	Duration   time.Duration `json:"duration"`
 }
 
-// Response is what an endpoint answered, or the reason why it did not.
+// Response is the answer of an endpoint, or the reason why there is no answer.
 type Response struct {
 	StatusCode int
 	// Error describes why there is no answer. It is safe to show to the account.
@@ -73,7 +73,8 @@ func (r Response) Gone() bool { return r.StatusCode == http.StatusGone }
 // maxRetryAfter limits the pause that an endpoint can ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// maxAttempts limits how many tries a delivery keeps. Redeliveries add tries.
+// maxAttempts is how many of its last tries a delivery stores. A redelivered delivery can have many
+// tries.
 const maxAttempts = 50
 
 // schedule holds the pauses after failed tries. After the last pause there is one more try.

@@ -22,7 +22,8 @@ import (
 // Message is a signed message to an endpoint.
 type Message struct {
 	URL string
-	// ID is the id of the event, the same in every try. The endpoint recognises repetitions by it.
+	// ID is the id of the event, the same in every try. By it, the endpoint recognizes a message
+	// that it has already received.
 	ID        string
 	Timestamp time.Time // when it is sent
 	Signature string    // one or two signatures, separated by a space
@@ -47,9 +48,9 @@ func NewSecret(random io.Reader) (secret.Text, error) {
 func (m Message) Sign(secrets ...secret.Text) (Message, error) {
 	signatures := make([]string, 0, len(secrets))
 	for _, text := range secrets {
-		encoded, ours := strings.CutPrefix(text.Reveal(), secretPrefix)
+		encoded, hasPrefix := strings.CutPrefix(text.Reveal(), secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(encoded)
-		if !ours || err != nil {
+		if !hasPrefix || err != nil {
 			return m, errors.New("sign message: the secret has the wrong form")
 		}
 		mac := hmac.New(sha256.New, key)

@@ -4,15 +4,16 @@ package webhook
 
 import "time"
 
-// Standing says how likely a message to an endpoint occupies a sender for long.
+// Standing says how likely it is that a message to an endpoint occupies a slot of a sender for a
+// long time.
 type Standing int
 
 // The standings of an endpoint.
 const (
 	// Failing means that the last tries failed.
 	Failing Standing = iota
-	// Unproven means that nothing is known of the endpoint, or that it leaves a message without an
-	// answer.
+	// Unproven means that this process has sent nothing to the endpoint yet, or that the endpoint
+	// has not answered a message in time.
 	Unproven
 	// Proven means that the endpoint accepted its last message and answers in time.
 	Proven
@@ -25,7 +26,7 @@ const SlowAfter = 2 * time.Second
 type Conduct struct {
 	// Accepted is true if the endpoint accepted the message of the last try that ended.
 	Accepted bool
-	// Waiting is how long the oldest try in progress lasts, 0 if there is none.
+	// Waiting is the age of the oldest try in progress, 0 if there is none.
 	Waiting time.Duration
 }
 
@@ -42,7 +43,7 @@ func (w Webhook) Standing(c Conduct) Standing {
 }
 
 // Concurrent returns how many deliveries may be sent to an endpoint at the same time. An endpoint
-// that is not proven gets one, so that an endpoint that hangs needs few connections.
+// that is not proven gets only one, so that an endpoint that hangs occupies only one slot.
 func (s Standing) Concurrent() int {
 	if s == Proven {
 		return MaxConcurrent
@@ -50,9 +51,10 @@ func (s Standing) Concurrent() int {
 	return 1
 }
 
-// Share returns how many of a sender's slots the endpoints with this standing and with lower ones get
-// together. Failing endpoints get at most half of the slots, and those that are not proven three
-// quarters. The others therefore stay free for endpoints that are more likely to answer.
+// Share returns how many of a sender's slots all endpoints with this standing or a lower one can
+// use together. Failing endpoints can use half of the slots. Failing and unproven endpoints
+// together can use three quarters. The other slots stay free for endpoints that are more likely to
+// answer.
 func (s Standing) Share(slots int) int {
 	switch s {
 	case Failing:

@@ -98,7 +98,7 @@ func invalidTypes() error {
 	return fault.InvalidRequest.At("event_types "+problem, fault.Field{Name: "event_types", Message: problem})
 }
 
-// TypeNames returns the list that ParseTypes reads.
+// TypeNames returns the list of names for which ParseTypes returns the webhook's types.
 func (w Webhook) TypeNames() []string {
 	if len(w.Types) == 0 {
 		return []string{AllTypes}
@@ -111,21 +111,21 @@ func (w Webhook) TypeNames() []string {
 }
 
 // Wants reports whether the endpoint gets an event of this type and tenant.
-func (w Webhook) Wants(t event.Type, of tenant.GUID) bool {
-	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, of))
+func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
+	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenantGUID))
 }
 
 // Failing reports whether the last tries failed.
 func (w Webhook) Failing() bool { return !w.FailingSince.IsZero() }
 
-// After returns the webhook after a try of a delivery, and why the try disabled it, or an empty
-// reason. gone is true if the endpoint wants no more messages.
+// After returns the webhook after a try of a delivery. If the try disabled the webhook, it also
+// returns the reason, otherwise an empty one. gone is true if the endpoint wants no more messages.
 func (w Webhook) After(d Delivery, gone bool) (Webhook, Reason) {
 	at := d.Attempts[len(d.Attempts)-1].At
 	switch {
 	case d.Status == Delivered:
 		w.FailingSince = time.Time{}
-	case d.EventType != TestType && !w.Failing(): // a test that fails says nothing about messages
+	case d.EventType != TestType && !w.Failing(): // a failed test does not make the webhook failing
 		w.FailingSince = at
 	}
 	var reason Reason
@@ -143,8 +143,8 @@ func (w Webhook) After(d Delivery, gone bool) (Webhook, Reason) {
 	return w, reason
 }
 
-// Rotate makes current the secret that signs messages. The secret before it also signs them until
-// now plus overlap.
+// Rotate returns the secrets with current as the new secret. The previous secret also signs
+// messages until the overlap has passed.
 func (s Secrets) Rotate(current []byte, overlap time.Duration, now time.Time) Secrets {
 	if overlap == 0 {
 		return Secrets{Current: current}
