@@ -210,8 +210,7 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	return r, nil
 }
 
-// maxRetryAfter is the largest number of seconds that retryAfter accepts. Callers honour only
-// shorter times.
+// maxRetryAfter is the largest number of seconds that retryAfter returns. Callers wait less.
 const maxRetryAfter = 1 << 30
 
 // retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.

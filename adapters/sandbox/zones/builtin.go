@@ -50,7 +50,7 @@ func IsHosting(provider string) bool {
 }
 
 // builtin returns the zones that always exist: the zones of the name servers, and iana.org, which
-// the service reads to check that the DNS works.
+// `tenantry doctor` reads to check that the DNS works.
 func builtin() map[string]*zone {
 	address := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
 	lists := map[string][]Record{
