@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package breaker puts circuit breakers (package gobreaker) between tenantry and its providers.
-// After several failures in a row a circuit opens, and calls fail at once without reaching the
-// provider. After a pause, one read tests whether the provider works again.
+// After several consecutive failures a circuit opens. Calls then fail at once and are not sent to
+// the provider. After a pause, one read tests whether the provider works again.
 //
 // A Breaker holds the circuits of one provider, one for each fault domain: a tenant, a credential,
 // or the provider as a whole. Breaker.Interceptor runs around each call (see plugins/wire). The
@@ -27,20 +27,20 @@ import (
 type Options struct {
 	Provider string
 	Log      *slog.Logger
-	// Failures is the number of failures in a row that opens a circuit. The default is 5.
+	// Failures is the number of consecutive failures that opens a circuit. The default is 5.
 	Failures int
 	// Window is the time in which failures are counted. The default is 2 minutes. A circuit also
-	// opens when 2 × Failures calls, and at least half of all calls, failed in the window.
+	// opens if 2 × Failures calls failed in the window, and they are at least half of all calls.
 	Window time.Duration
 	// OpenTime is how long a circuit stays open. The default is 30 seconds.
 	OpenTime time.Duration
 	// Budget counts a call against the provider's budgets before the call is sent. domain is the
 	// fault domain whose budgets are used; operation is wire.Call.Operation. If the call exceeds a
-	// budget, Budget returns false and the time until a retry can succeed. A nil Budget allows all
-	// calls.
+	// budget, Budget returns false and the time after which a retry can succeed. If Budget is nil,
+	// all calls are allowed.
 	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
-	// MaxCircuits is the maximum number of circuits. The least recently used circuit is dropped first.
-	// The default is 4096.
+	// MaxCircuits is the maximum number of circuits. If there are more, the least recently used one
+	// is removed. The default is 4096.
 	MaxCircuits int
 }
 
@@ -73,11 +73,11 @@ type Breaker struct{ circuits *registry }
 func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 
 // FaultDomain returns the fault domain whose circuit a call uses, and the fault domain whose
-// budgets the call is counted against.
+// budgets the call uses.
 type FaultDomain func(ctx context.Context, c wire.Call) (circuit, budgetDomain string)
 
-// ByTenant gives each tenant of a mail platform its own circuit. Calls that name no tenant go to
-// the platform's login host and share one circuit.
+// ByTenant gives each tenant of a mail platform its own circuit. Calls without a tenant share one
+// circuit, because all of them go to the platform's login host.
 func ByTenant(_ context.Context, c wire.Call) (circuit, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {
@@ -94,8 +94,8 @@ func ByCredential(fingerprint string) FaultDomain {
 }
 
 // ByProvider lets all credentials share the provider's circuit. If ownServer returns true for a
-// call, the credential has a separate server and therefore its own circuit. Calls always count
-// against the budgets of their credential.
+// call, the credential has its own server and therefore its own circuit. Each call counts against
+// the budgets of its credential.
 func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultDomain {
 	return func(ctx context.Context, _ wire.Call) (circuit, budgetDomain string) {
 		if ownServer(ctx) {
@@ -108,8 +108,8 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // Interceptor returns the interceptor that sends a call if its circuit and its budgets allow it.
 // Otherwise the call is not sent and returns outcome.Down or outcome.Throttled.
 //
-// A write never tests a half-open circuit. The read of wire.Call.Probe is sent first, so that no
-// write ends with an unknown outcome at a provider that still fails.
+// A write never tests a half-open circuit. The interceptor first sends the read of wire.Call.Probe.
+// Otherwise a write could end with an unknown outcome at a provider that still fails.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		domain, budgetDomain := domainsOf(ctx, call)
@@ -135,7 +135,7 @@ type Circuit struct {
 	// fingerprint. The part after the slash is customer data.
 	Domain string
 	State  State
-	// RetryIn is the time until an open circuit lets a read through.
+	// RetryIn is the time after which an open circuit sends a read.
 	RetryIn time.Duration
 }
 

@@ -17,14 +17,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The errors that gobreaker gets in place of the call's own error.
+// The errors that are passed to gobreaker instead of the call's own error.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
 	errReadFirst  = errors.New("the circuit is half open and this is a write")
 )
 
-// probeWait is the Retry-After of a call that is refused while a different call tests the provider.
+// probeWait is the Retry-After of a call that is refused because a different call tests the
+// provider.
 const probeWait = time.Second
 
 // circuit is the circuit of one fault domain.
@@ -117,14 +118,14 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 }
 
 // judge classifies a finished call for gobreaker. It returns nil if the provider answered,
-// errFailed if the provider failed, and errNoEvidence if the call does not show either.
+// errFailed if the provider failed, and errNoEvidence if the call shows neither.
 func judge(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.Of(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
-		return errNoEvidence // the caller gave up
+		return errNoEvidence // the caller has cancelled the call
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:
 		return errFailed
-	case kind != 0: // refused, not ready or throttled: the provider answers
+	case kind != 0: // the call was refused, is not ready or was throttled, so the provider answers
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return errFailed
@@ -135,7 +136,7 @@ func judge(ctx context.Context, call wire.Call, err error) error {
 	}
 }
 
-// refusal returns the error of a call that an open circuit did not send.
+// refusal returns the error of a call that was not sent because the circuit is open.
 func (c *circuit) refusal(wait time.Duration) error {
 	return &outcome.Error{
 		Kind: outcome.Down, Cause: "circuit_open", RetryAfter: wait,
@@ -143,15 +144,16 @@ func (c *circuit) refusal(wait time.Duration) error {
 	}
 }
 
-// remaining returns the time until an open circuit lets a read through.
+// remaining returns the time after which an open circuit sends a read.
 func (c *circuit) remaining() time.Duration {
 	left := c.open - time.Since(time.Unix(0, c.opened.Load()))
-	// gobreaker changes to half open just after its timeout, and a Retry-After of 0 is not sent.
+	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
+	// because a Retry-After of 0 is not sent.
 	return max(left, 0) + time.Millisecond
 }
 
-// waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. A failed
-// probe has opened the circuit again. A probe is not sent while a different call tests the
+// waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. If the
+// probe failed, the circuit is open again. The probe is not sent while a different call tests the
 // provider.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {

@@ -28,8 +28,8 @@ func newRegistry(o Options) *registry {
 	return &registry{options: o, recent: list.New(), byName: map[string]*list.Element{}}
 }
 
-// circuit returns the circuit of a fault domain. It creates a missing circuit, and then drops the
-// least recently used circuit if there are more than Options.MaxCircuits.
+// circuit returns the circuit of a fault domain. If there is none, it creates one, and then removes
+// the least recently used circuit if there are more than Options.MaxCircuits.
 func (r *registry) circuit(domain string) *circuit {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,7 +28,7 @@ type accountRow struct {
 	Email       string
 	Plan        string
 	Active      bool
-	TenantSlots int `bun:",nullzero"` // 0 if the number of the plan applies
+	TenantSlots int `bun:",nullzero"` // 0 if the account has the number of its plan
 	CreatedAt   time.Time
 
 	PlanSlots    int       `bun:",scanonly"`
@@ -49,7 +49,7 @@ func (r accountRow) account() access.Account {
 	}
 }
 
-// accountColumns selects accounts, under the alias a, with their plans.
+// accountColumns makes a query select accounts with their plans. The alias of the accounts is a.
 func accountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.ColumnExpr("?TableColumns").ColumnExpr("p.tenant_slots AS plan_slots, p.automatic_dns").
 		Join("JOIN plans AS p ON p.name = a.plan")
@@ -131,11 +131,11 @@ func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 // FindAccount implements ports.Accounts.
 func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Account, error) {
 	var row accountRow
-	email := normalEmail(idOrEmail)
+	address := normalEmail(idOrEmail)
 	err := s.db.Run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
 		return orAccountNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
 			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
-				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.Lookup(idOrEmail), email, email).
+				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.Lookup(idOrEmail), address, address).
 			OrderExpr("c.closed_at IS NOT NULL, c.closed_at DESC").Limit(1).Scan(ctx))
 	})
 	if err != nil {
@@ -200,8 +200,8 @@ func (s *Store) SetActive(ctx context.Context, id access.AccountID, active bool)
 	})
 }
 
-// changeAccount runs a change of an open account under its lock. It returns the account after the
-// change.
+// changeAccount runs a change of an open account while it holds the account's lock. It returns the
+// account after the change.
 func (s *Store) changeAccount(ctx context.Context, operation string, id access.AccountID,
 	do func(ctx context.Context, tx bun.IDB, before access.Account) error,
 ) (access.Account, error) {
@@ -224,8 +224,8 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 }
 
 // lockOpenAccount locks the account and returns an error if it is closed. It reads the row in a
-// second statement. The locking statement may wait while a different transaction closes the
-// account, and does not see that change.
+// second statement: the locking statement may wait for a transaction that closes the account, and
+// would not see that change.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err
@@ -270,12 +270,12 @@ type closedRow struct {
 	ClosedAt  time.Time
 }
 
-// CloseAccount implements ports.Accounts. It holds the account's lock. Every operation that adds a
-// key or a tenant needs the same lock.
+// CloseAccount implements ports.Accounts. It holds the account's lock, which every operation that
+// adds a key or a tenant also needs.
 func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (ports.Closing, error) {
-	var done ports.Closing
+	var closing ports.Closing
 	err := s.inTransaction(ctx, "close account", func(ctx context.Context, tx bun.IDB) error {
-		done = ports.Closing{At: storedTime(now)}
+		closing = ports.Closing{At: storedTime(now)}
 		if err := s.lockAccount(ctx, tx, accountKey(id)); err != nil {
 			return err
 		}
@@ -284,32 +284,32 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 			return err
 		}
 		if acc.Status() == access.StatusClosed {
-			done.At = acc.ClosedAt
+			closing.At = acc.ClosedAt
 			return nil
 		}
-		return s.closeLocked(ctx, tx, acc, rulesLeft, &done)
+		return s.closeLocked(ctx, tx, acc, rulesLeft, &closing)
 	})
 	if err != nil {
-		return done, err
+		return closing, err
 	}
-	// The events are dropped after the commit, when no event can be added. The log may be too long
-	// for one transaction.
+	// The events are deleted after the commit, because their log may be too long for one
+	// transaction. A closed account gets no new events.
 	if err := s.dropAccountEvents(ctx, accountKey(id)); err != nil {
-		return done, err
+		return closing, err
 	}
-	_, err = s.dropLog(ctx, accountKey(id), never)
-	return done, err
+	_, err = s.dropLog(ctx, accountKey(id), afterAllEvents)
+	return closing, err
 }
 
-func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, done *ports.Closing) error {
+func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, closing *ports.Closing) error {
 	var err error
-	if done.TenantsReleased, err = s.releaseTenants(ctx, tx, string(acc.ID)); err != nil {
+	if closing.TenantsReleased, err = s.releaseTenants(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
-	if done.KeysRevoked, err = s.revokeKeys(ctx, tx, string(acc.ID), done.At); err != nil {
+	if closing.KeysRevoked, err = s.revokeKeys(ctx, tx, string(acc.ID), closing.At); err != nil {
 		return err
 	}
-	if done.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
+	if closing.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
 	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID))
@@ -319,18 +319,18 @@ func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account,
 	if err := s.removeIntegrations(ctx, tx, string(acc.ID), integrations); err != nil {
 		return err
 	}
-	done.IntegrationsRemoved = len(integrations)
+	closing.IntegrationsRemoved = len(integrations)
 	if err := dropWebhooks(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
-	if err := s.markClosed(ctx, tx, string(acc.ID), done.At); err != nil {
+	if err := s.markClosed(ctx, tx, string(acc.ID), closing.At); err != nil {
 		return err
 	}
 	return s.recordAudit(ctx, tx, audit.CloseAccount, string(acc.ID), withRulesLeft(map[string]string{
 		"email": acc.Email, "plan": acc.Plan.Name,
-		"keys_revoked": strconv.Itoa(done.KeysRevoked), "tenants_released": strconv.Itoa(done.TenantsReleased),
-		"dns_connections_removed": strconv.Itoa(done.DNSConnectionsRemoved),
-		"integrations_removed":    strconv.Itoa(done.IntegrationsRemoved),
+		"keys_revoked": strconv.Itoa(closing.KeysRevoked), "tenants_released": strconv.Itoa(closing.TenantsReleased),
+		"dns_connections_removed": strconv.Itoa(closing.DNSConnectionsRemoved),
+		"integrations_removed":    strconv.Itoa(closing.IntegrationsRemoved),
 	}, rulesLeft))
 }
 
@@ -342,7 +342,7 @@ func withRulesLeft(details map[string]string, names []string) map[string]string 
 	return details
 }
 
-// releaseTenants releases all tenants of an account and returns their number.
+// releaseTenants deletes the tenants of an account and returns their number.
 func (s *Store) releaseTenants(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	var rows []tenantRow
 	if err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Order("guid").Scan(ctx); err != nil {
@@ -381,11 +381,12 @@ func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now ti
 	return len(rows), nil
 }
 
-// markClosed marks the account as closed and releases its address for use by a new account. It
-// deletes connect flows and sessions, settings, stored answers and provisioning runs.
+// markClosed marks the account as closed and deletes its members, so that a new account can use the
+// e-mail address. It also deletes connect flows and sessions, settings, stored answers and
+// provisioning runs.
 func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
-	mark := closedRow{AccountID: owner, ClosedAt: now}
-	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {
+	closed := closedRow{AccountID: owner, ClosedAt: now}
+	if _, err := tx.NewInsert().Model(&closed).Exec(ctx); err != nil {
 		return err
 	}
 	_, err := tx.NewUpdate().Model((*accountRow)(nil)).Set("active = ?", false).Where("account_id = ?", owner).Exec(ctx)

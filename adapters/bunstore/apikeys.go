@@ -75,7 +75,7 @@ func (r keyRow) key() (access.Key, error) {
 	return k, err
 }
 
-// withoutBounds returns the key without its bounds.
+// withoutBounds returns the key without its bounds, which are in a different table.
 func (r keyRow) withoutBounds() access.Key {
 	return access.Key{
 		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.Form(r.Form), Hint: r.Hint, Name: r.Name,
@@ -88,12 +88,12 @@ func callerByHash(db *bun.DB) *database.PreparedRead {
 		ColumnExpr("o.valid_until").ColumnExpr(boundsColumns).
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
 		Join("LEFT JOIN api_key_old_secrets AS o ON o.key_id = k.id AND o.hash = ?", database.PreparedArg).
-		Join(joinBounds).
+		Join(boundsJoin).
 		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", database.PreparedArg, database.PreparedArg))
 }
 
-// Caller implements ports.Keys. It reads key, bounds, account and plan in one query for each
-// request, so a rotated key stops working at once in all processes.
+// Caller implements ports.Keys. It reads the key, its bounds, its account and its plan in one
+// query. It runs for each request, so a rotated key stops working at once in all processes.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	caller, found, revoked := access.Caller{}, false, false
 	err := s.db.Run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
@@ -151,8 +151,8 @@ func (s *Store) Member(ctx context.Context, owner access.AccountID, email string
 	return member, err
 }
 
-// RotateKey implements ports.Keys. It holds the account's lock, so that a concurrent closing also
-// revokes the new key.
+// RotateKey implements ports.Keys. It holds the account's lock, so that an account that is being
+// closed does not keep the new key.
 func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
 	row := newKeyRow(fresh)
 	row.AccountID = accountKey(owner)
@@ -165,7 +165,7 @@ func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID str
 }
 
 // replaceKeyRow revokes the key oldID and inserts fresh with the name and the bounds of the old
-// key. It returns access.UnknownKey if the old key is unknown or already revoked.
+// key. It returns access.UnknownKey if the old key does not exist or is revoked.
 func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow) error {
 	var old keyRow
 	err := tx.NewUpdate().Model(&old).Set("revoked_at = ?", fresh.CreatedAt).

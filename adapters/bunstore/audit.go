@@ -45,9 +45,9 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 	})
 }
 
-// recordAudit records an audit event in the transaction of its change. An event about an account is
-// also an entry in the account's chain. The event gets the time of the machine's clock, not the
-// time of the change.
+// recordAudit adds an event to the operators' audit log, in the transaction of the audited change.
+// If the event is about an account, recordAudit also adds an entry to the account's chain. The time
+// of the event is the time of this machine's clock, not the time of the change.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
@@ -57,14 +57,14 @@ func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action
 		row.Details[storedText(name)] = storedText(value)
 	}
 	if owner != ident.Zero {
-		enter(ctx, owner, chainEntry(row))
+		addEntry(ctx, owner, chainEntry(row))
 	}
 	_, err := tx.NewInsert().Model(&row).Exec(ctx)
 	return err
 }
 
-// chainEntry returns the entry of an operator's act for the chain of the account. The customer sees
-// the object of the act but not its other details.
+// chainEntry returns the entry of an operator's action for the chain of the account. The customer
+// sees on which object the operator acted, but no other details.
 func chainEntry(row auditRow) audit.Entry {
 	e := audit.Entry{
 		ID: row.ID, Actor: audit.Actor{Type: audit.Operator, ID: row.Operator, Name: row.Operator},
@@ -102,11 +102,11 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 	return events, err
 }
 
-// KeepsAudit reports whether the database has the audit table. A database that was never migrated
-// lacks it.
+// KeepsAudit reports whether the database has the table of the audit log. A database that was never
+// migrated does not have it.
 func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
 	var exists bool
-	err := s.db.Run(ctx, "look for the audit", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find the audit table", func(ctx context.Context, db bun.IDB) (err error) {
 		exists, err = database.HasTable(ctx, db, "audit_events")
 		return err
 	})
@@ -158,7 +158,8 @@ func (r entryRow) entry() audit.Entry {
 	return e
 }
 
-// chainRow is the end of an account's chain. Its lock orders the commits of entries.
+// chainRow is the end of an account's audit chain. Transactions that add entries lock it, so they
+// commit one after another.
 type chainRow struct {
 	bun.BaseModel `bun:"table:audit_chains,alias:ac"`
 
@@ -168,7 +169,7 @@ type chainRow struct {
 	DroppedSequence int64
 }
 
-// storedEntry returns e with the texts that the database can store.
+// storedEntry returns e with texts that the database can store.
 func storedEntry(e audit.Entry) audit.Entry {
 	for _, text := range []*string{&e.Actor.ID, &e.Actor.Name, (*string)(&e.Action), &e.Subject.Type, &e.Subject.ID, &e.Outcome.Code, &e.RequestID, &e.ClientIP} {
 		*text = storedText(*text)
@@ -176,8 +177,8 @@ func storedEntry(e audit.Entry) audit.Entry {
 	return e
 }
 
-// appendEntries appends entries to the chain of an account. The lock on the end of the chain is held
-// until the commit.
+// appendEntries appends entries to the chain of an account. It locks the end of the chain until the
+// commit.
 func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, entries []audit.Entry) error {
 	for i := range entries {
 		if err := findTenant(ctx, tx, owner, &entries[i]); err != nil {
@@ -208,8 +209,8 @@ func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, ent
 	return err
 }
 
-// tenantQueries select the GUID of the tenant of a subject, by the subject's type. They are for
-// operations whose path does not contain the tenant.
+// tenantQueries select the GUID of the tenant to which a subject belongs. They are keyed by the
+// subject's type, and are for operations whose path does not contain the tenant.
 var tenantQueries = map[string]string{
 	string(event.Domain):  "SELECT t.guid FROM domains AS d JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE d.account_id = ? AND d.id = ?",
 	string(event.Mailbox): "SELECT t.guid FROM mailboxes AS m JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id WHERE m.account_id = ? AND m.id = ?",
@@ -250,7 +251,7 @@ func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, q port
 			}
 			query = query.Where("ae.sequence < ?", q.Before)
 		}
-		return selectEntries(query, q).Scan(ctx)
+		return whereEntries(query, q).Scan(ctx)
 	})
 	page := ports.EntryPage{More: len(rows) > q.Limit}
 	for _, r := range rows[:min(len(rows), q.Limit)] {
@@ -259,7 +260,7 @@ func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, q port
 	return page, err
 }
 
-func selectEntries(query *bun.SelectQuery, q ports.EntryQuery) *bun.SelectQuery {
+func whereEntries(query *bun.SelectQuery, q ports.EntryQuery) *bun.SelectQuery {
 	if q.Actor != "" {
 		query = query.Where("(ae.actor_id = ? OR ae.actor_name = ? OR ae.actor_type = ?)", storedText(q.Actor), storedText(q.Actor), storedText(q.Actor))
 	}
@@ -267,7 +268,7 @@ func selectEntries(query *bun.SelectQuery, q ports.EntryQuery) *bun.SelectQuery 
 		query = query.Where("ae.action = ?", storedText(q.Action))
 	}
 	if len(q.Tenants) > 0 {
-		query = whereIn(query, "ae.tenant_guid", each(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })).
+		query = whereIn(query, "ae.tenant_guid", convertAll(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })).
 			Where("ae.tenant_guid <> ?", ident.Zero)
 	}
 	if !q.From.IsZero() {
@@ -287,11 +288,11 @@ func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after i
 		return db.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).Where("ae.sequence > ?", after).
 			Order("ae.sequence").Limit(int64(limit)).Scan(ctx)
 	})
-	return each(rows, entryRow.entry), err
+	return convertAll(rows, entryRow.entry), err
 }
 
-// DropAuditEntries implements ports.AuditChains. It takes the lock of the chain first, so that a
-// concurrent call finds that the entries are deleted.
+// DropAuditEntries implements ports.AuditChains. It locks the chain first. A concurrent call waits,
+// and then does not find the deleted entries.
 func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var chains []chainRow
 	err := s.db.Run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {
@@ -336,7 +337,7 @@ func (s *Store) dropEntries(ctx context.Context, tx bun.IDB, owner string, befor
 	if err != nil {
 		return 0, err
 	}
-	enter(ctx, owner, audit.Entry{
+	addEntry(ctx, owner, audit.Entry{
 		Actor: audit.Actor{Type: audit.Service, ID: "retention", Name: "tenantry"}, Action: audit.DropEntries,
 		Subject: audit.Subject{Type: audit.EntryHash, ID: last.Hash}, Outcome: audit.Done,
 	})

@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// actRow is a stored ports.Act.
+// actRow is a stored ports.Act: a request that changed something and whose audit entry is not
+// written yet.
 type actRow struct {
 	bun.BaseModel `bun:"table:audit_acts,alias:aa"`
 
@@ -29,23 +30,23 @@ type actRow struct {
 
 // pendingEntries are the audit entries that a transaction has added but not stored yet.
 type pendingEntries struct {
-	act     *ports.Act // the act of the context, nil for background work
+	act     *ports.Act // the act of the request, nil for background work
 	all     []audit.Entry
 	ends    bool           // the transaction ends the act
-	outcome *audit.Outcome // the outcome of the ended act; if nil, the act gets no entry
+	outcome *audit.Outcome // the outcome of the act that ends; if nil, the act gets no entry
 	stored  bool           // the transaction stores the act
 }
 
 type pendingEntriesKey struct{}
 
-func entriesOf(ctx context.Context) *pendingEntries {
+func pendingEntriesOf(ctx context.Context) *pendingEntries {
 	return ctx.Value(pendingEntriesKey{}).(*pendingEntries)
 }
 
-// enter adds an entry to the transaction of ctx. inTransaction stores the entry in its last step.
-// ctx must be the context that inTransaction gave to its function.
-func enter(ctx context.Context, owner string, e audit.Entry) {
-	pending := entriesOf(ctx)
+// addEntry adds an entry to the pending entries of a transaction. inTransaction stores them in its
+// last step. ctx must be the context that inTransaction passes to its function.
+func addEntry(ctx context.Context, owner string, e audit.Entry) {
+	pending := pendingEntriesOf(ctx)
 	e.Account = access.AccountID(owner)
 	if e.ID == "" {
 		e.ID = newID()
@@ -56,15 +57,16 @@ func enter(ctx context.Context, owner string, e audit.Entry) {
 	pending.all = append(pending.all, e)
 }
 
-// endAct makes the transaction of ctx end the act of the request, if the request has one.
+// endAct makes the transaction end the act of the request, if the request has one. The transaction
+// is that of ctx.
 func endAct(ctx context.Context, outcome *audit.Outcome) {
-	if pending := entriesOf(ctx); pending.act != nil && pending.act.Entry.Account != "" {
+	if pending := pendingEntriesOf(ctx); pending.act != nil && pending.act.Entry.Account != "" {
 		pending.ends, pending.outcome = true, outcome
 	}
 }
 
-// store stores the entries, and ends or stores the act of the request. It must be the last step of
-// the transaction, for the reason that storeEvents names.
+// store stores the entries. It also ends the act of the request, or stores the act. It must be the
+// last step of the transaction, for the reason that storeEvents names.
 func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
 	var err error
 	switch {
@@ -88,10 +90,9 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// end deletes the stored act, and adds the act's entry if there is an outcome. It adds no entry if
-// a sweep has done so already (see EndLostActs). With an outcome it also deletes the act that an
-// earlier attempt stored under the same Idempotency-Key: the entry of this attempt replaces that
-// act.
+// end deletes the stored act. If there is an outcome, it adds the act's entry, unless EndLostActs
+// has already added that entry. With an outcome it also deletes the act that an earlier attempt
+// stored under the same Idempotency-Key, because the entry of this attempt replaces that act.
 func (p *pendingEntries) end(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	forget := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
@@ -155,8 +156,8 @@ func (s *Store) EndAct(ctx context.Context, outcome *audit.Outcome) error {
 	})
 }
 
-// EndLostActs implements ports.AuditChains. A request that still runs holds the lease on its
-// Idempotency-Key, however long it takes.
+// EndLostActs implements ports.AuditChains. It skips the acts of requests that still run: such a
+// request holds the lease on its Idempotency-Key.
 func (s *Store) EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var rows []actRow
 	err := s.inTransaction(ctx, "end lost acts", func(ctx context.Context, tx bun.IDB) error {
@@ -176,7 +177,7 @@ func (s *Store) EndLostActs(ctx context.Context, age time.Duration, limit int) (
 				return err
 			}
 			e.Outcome = audit.Unknown
-			enter(ctx, row.AccountID, e)
+			addEntry(ctx, row.AccountID, e)
 		}
 		return nil
 	})

@@ -41,7 +41,7 @@ var unaudited = map[string]string{
 	"release mailbox":                            "takes back a reservation, whose transaction stored the act",
 	"hold tenant":                                "a lease",
 	"release tenant":                             "a lease",
-	"take a look at OAuth session":               "a read of the session's status",
+	"claim check of OAuth session":               "a read of the session's status",
 }
 
 // TestWritesOutsideOfTransactionsAreKnown checks each statement that writes. It must be run by

@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// change is an object before and after a transaction changes it. The zero value stands for an object
-// that is not stored.
+// change is an object before and after the change of a transaction. A zero before or after means
+// that the object is not stored at that time.
 type change[T any] struct{ before, after T }
 
 // emitTenant adds the events of a change of a tenant to the transaction.
@@ -41,26 +41,26 @@ func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 // emitDomain adds the events of a change of a domain to the transaction.
 func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 	emit(ctx, owner, event.OfDomain(c.before, c.after)...)
-	if before, after := countsOf(c.before), countsOf(c.after); !after.held || before != after {
+	if before, after := domainCountsOf(c.before), domainCountsOf(c.after); !after.held || before != after {
 		checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 	}
 }
 
-// domainCounts says which counts of tenantQuery include a domain. The readiness of a tenant depends
-// on its domains by these counts alone. Most reads of the DNS change none of them.
+// domainCounts says in which counts of tenantQuery a domain is included. The readiness of a tenant
+// depends on its domains through these counts alone. Most changes of a domain do not affect them.
 type domainCounts struct{ held, verified, signed, published bool }
 
-func countsOf(d domain.Domain) domainCounts {
+func domainCountsOf(d domain.Domain) domainCounts {
 	if !d.Added || !d.MissingSince.IsZero() {
 		return domainCounts{}
 	}
 	return domainCounts{held: true, verified: d.Verified, signed: d.DKIM, published: d.Status.VerificationSeen && !d.Verified}
 }
 
-// emitMailbox adds the events of a change of a mailbox to the transaction. See event.OfMailbox for
-// gone.
-func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], gone event.Type) {
-	emit(ctx, owner, event.OfMailbox(c.before, c.after, gone)...)
+// emitMailbox adds the events of a change of a mailbox to the transaction. goneType is the type of
+// the event if the mailbox is deleted, see event.OfMailbox.
+func emitMailbox(ctx context.Context, owner string, c change[mailbox.Mailbox], goneType event.Type) {
+	emit(ctx, owner, event.OfMailbox(c.before, c.after, goneType)...)
 	checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
 }
 
@@ -84,9 +84,9 @@ func emitJob(ctx context.Context, owner string, c change[provisioning.Job]) {
 	emit(ctx, owner, event.OfJob(c.before, c.after)...)
 }
 
-// emitConnections adds the events of changed connections to the transaction. It reads the tenants
+// emitConnections adds the events of changed connections to the transaction. It finds the tenants
 // through the rows of the mailboxes, so it must run before these rows are deleted. It makes no
-// query if there is no event.
+// query if no connection has an event.
 func emitConnections(ctx context.Context, tx bun.IDB, owner string, all []change[connectionRow]) error {
 	eventsOf := func(c change[connectionRow], id tenant.GUID) []event.Event {
 		return event.OfConnection(id, c.before.connection(), c.after.connection())
@@ -96,7 +96,7 @@ func emitConnections(ctx context.Context, tx bun.IDB, owner string, all []change
 	for chunk := range slices.Chunk(all, batchSize) {
 		var rows []mailboxRow
 		if err := tx.NewSelect().Model(&rows).ColumnExpr("m.id, t.guid AS tenant_guid").Join("JOIN "+tenantOfMailbox).
-			Where("m.account_id = ?", owner).Where("m.id IN (?)", bun.List(each(chunk, mailboxOf))).Scan(ctx); err != nil {
+			Where("m.account_id = ?", owner).Where("m.id IN (?)", bun.List(convertAll(chunk, mailboxOf))).Scan(ctx); err != nil {
 			return err
 		}
 		tenants := map[string]tenant.GUID{}
@@ -127,7 +127,8 @@ func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrat
 }
 
 // emitEnded adds the events of the connections that the caller is about to delete with their
-// mailboxes or their integrations. column is the column of mailbox_connections that contains ids.
+// mailboxes or their integrations. ids are the mailboxes or the integrations, and column is the
+// column of mailbox_connections that contains them.
 func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string, ids []string) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		var rows []connectionRow
@@ -135,7 +136,7 @@ func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string,
 			Order("mc.mailbox_id", "mc.integration_id"), "mc").Scan(ctx); err != nil {
 			return err
 		}
-		ended := each(rows, func(row connectionRow) change[connectionRow] { return change[connectionRow]{before: row} })
+		ended := convertAll(rows, func(row connectionRow) change[connectionRow] { return change[connectionRow]{before: row} })
 		if err := emitConnections(ctx, tx, owner, ended); err != nil {
 			return err
 		}
@@ -143,9 +144,10 @@ func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string,
 	return nil
 }
 
-// changingRuns runs a change that can end jobs of these runs, and emits the events of the runs that
-// the change completes. It locks the runs. Otherwise, two transactions that end the last two jobs
-// of a run would both see an active job.
+// changingRuns calls change, which can end jobs of these runs. It then emits the events of the runs
+// that have no active job any more. It locks the runs before. Without the lock, two transactions
+// that end the last two jobs of a run would each still see one active job, and neither would emit
+// the event.
 func (s *Store) changingRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
 	if len(runs) == 0 {
 		return change()
@@ -182,7 +184,7 @@ func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (
 	return all, err
 }
 
-// activeRuns returns the runs that have an active job of one of these domains.
+// activeRuns returns the runs with an active job of one of these domains.
 func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []string) (runs []string, err error) {
 	if len(domainIDs) == 0 {
 		return nil, nil
@@ -193,16 +195,16 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 }
 
 // deleteDomains deletes locked domains and everything that belongs to them.
-func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, gone []domain.Domain) error {
-	if len(gone) == 0 {
+func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, domains []domain.Domain) error {
+	if len(domains) == 0 {
 		return nil
 	}
-	ids := each(gone, func(d domain.Domain) string { return d.ID })
+	ids := convertAll(domains, func(d domain.Domain) string { return d.ID })
 	runs, err := activeRuns(ctx, tx, owner, ids)
 	if err != nil {
 		return err
 	}
-	for _, d := range gone {
+	for _, d := range domains {
 		emitDomain(ctx, owner, change[domain.Domain]{before: d})
 	}
 	return s.changingRuns(ctx, tx, owner, runs, func() error {
@@ -213,16 +215,16 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, gon
 
 // deleteMailboxes deletes locked mailboxes and everything that belongs to them. See event.OfMailbox
 // for the type of their events.
-func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, gone []mailboxRow, kind event.Type) error {
-	if len(gone) == 0 {
+func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, eventType event.Type) error {
+	if len(mailboxes) == 0 {
 		return nil
 	}
-	ids := each(gone, func(row mailboxRow) string { return row.ID })
+	ids := convertAll(mailboxes, func(row mailboxRow) string { return row.ID })
 	if err := s.emitEnded(ctx, tx, owner, "mailbox_id", ids); err != nil {
 		return err
 	}
-	for _, row := range gone {
-		emitMailbox(ctx, owner, change[mailbox.Mailbox]{before: row.mailbox()}, kind)
+	for _, row := range mailboxes {
+		emitMailbox(ctx, owner, change[mailbox.Mailbox]{before: row.mailbox()}, eventType)
 	}
 	for chunk := range slices.Chunk(ids, batchSize) {
 		if _, err := tx.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", owner).Where("id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
@@ -232,8 +234,8 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, g
 	return nil
 }
 
-// readinessRow is the readiness of a tenant as the log of events last reported it. Its lock
-// serialises the transactions that change what the readiness depends on.
+// readinessRow is the readiness of a tenant that the event log last reported. Transactions that
+// change what the readiness depends on lock this row, so they run one after another.
 type readinessRow struct {
 	bun.BaseModel `bun:"table:tenant_readiness,alias:tr"`
 
@@ -242,11 +244,11 @@ type readinessRow struct {
 	Readiness json.RawMessage `bun:"type:jsonb"`
 }
 
-// tenantKey names a tenant of an account.
+// tenantKey identifies a tenant of an account.
 type tenantKey struct{ owner, guid string }
 
-// checkReadiness makes the transaction compare the readiness of a tenant with its readinessRow. The
-// comparison runs after the last change of the transaction.
+// checkReadiness registers a tenant for emitReadiness, which compares the tenant's readiness with
+// its readinessRow after the last change of the transaction.
 func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	if pending.tenants == nil {
@@ -255,8 +257,8 @@ func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending.tenants[tenantKey{owner, ident.Lookup(string(id))}] = true
 }
 
-// emitReadiness emits the new readiness of the tenants for which checkReadiness was called. It
-// locks the rows in the order of the tenants.
+// emitReadiness emits the readiness of each tenant for which checkReadiness was called, if it
+// changed. It locks the rows in the order of the tenants.
 func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	keys := slices.SortedFunc(maps.Keys(p.tenants), func(a, b tenantKey) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.guid, b.guid))
@@ -270,7 +272,7 @@ func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents)
 }
 
 // compareReadiness emits the readiness of a tenant if it differs from the tenant's readinessRow. It
-// locks that row before it reads the tenant, so that it sees the changes of the transaction that
+// locks that row before it reads the tenant. It therefore sees the changes of the transaction that
 // held the lock before.
 func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey) error {
 	known, err := s.lockReadiness(ctx, tx, key)
@@ -309,8 +311,8 @@ func connects(ctx context.Context, key tenantKey) bool {
 	})
 }
 
-// lockReadiness returns the row of a tenant. A tenant that an earlier release stored has no row. It
-// gets a row that differs from every readiness.
+// lockReadiness locks and returns the readinessRow of a tenant. A tenant that an earlier release
+// stored has no row. lockReadiness then inserts a row that differs from every readiness.
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {
 	var row readinessRow
 	lock := func() error {

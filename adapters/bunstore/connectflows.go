@@ -61,14 +61,14 @@ func (r flowRow) flow() ports.ConnectFlow {
 }
 
 func linkInvalid() error {
-	return fault.FromStore(fault.ConnectLinkInvalid.With("the connect link is expired, already used or not one of ours"))
+	return fault.FromStore(fault.ConnectLinkInvalid.With("the connect link is expired, already used or unknown"))
 }
 
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
 //
-// Anyone can send an invented state. A read refuses its hash first, so that such requests do not
-// delay writes.
+// Anyone can send an invented state. TakeFlow looks for the hash with a read first, so that such a
+// request causes no write.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	known := false
 	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
@@ -99,7 +99,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 	return row.flow(), nil
 }
 
-// administratorEntry returns the audit entry of an administrator on the connect pages.
+// administratorEntry returns an audit entry whose actor is an administrator on the connect pages.
 func administratorEntry(action audit.Action, address, guid string) audit.Entry {
 	return audit.Entry{
 		Actor: audit.Actor{Type: audit.Member, ID: address, Name: address}, Action: action, Tenant: tenant.GUID(guid),
@@ -107,8 +107,8 @@ func administratorEntry(action audit.Action, address, guid string) audit.Entry {
 	}
 }
 
-// SaveFlow implements ports.ConnectFlows. A flow with an administrator is a sign-in, which gets an
-// audit entry.
+// SaveFlow implements ports.ConnectFlows. A flow with an administrator is a sign-in. SaveFlow adds
+// an audit entry for it.
 func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 	row := newFlowRow(f)
 	return s.inTransaction(ctx, "save connect flow", func(ctx context.Context, tx bun.IDB) error {
@@ -118,7 +118,7 @@ func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 			Where("account_id = ?", row.AccountID).Where("state_hash = ?", row.StateHash).
 			Where("step = ?", row.Step).Exec(ctx)
 		if f.Administrator.Address != "" {
-			enter(ctx, row.AccountID, administratorEntry(audit.SignIn, row.AdminAddress, row.Claimed))
+			addEntry(ctx, row.AccountID, administratorEntry(audit.SignIn, row.AdminAddress, row.Claimed))
 		}
 		return requireRow(res, err, linkInvalid())
 	})
@@ -299,8 +299,8 @@ func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id s
 	return row.session(), err
 }
 
-// ConnectSessionOfLink implements ports.ConnectSessions. The query names no account, because a browser
-// sends only the state or the hash in its cookie.
+// ConnectSessionOfLink implements ports.ConnectSessions. The query names no account, because a
+// browser sends only the state or its hash.
 func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error) {
 	var row connectSessionRow
 	err := s.db.Run(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {

@@ -119,7 +119,7 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 	return saved && err == nil, err
 }
 
-// insertConnection reports false if the mailbox has a connection to the integration already.
+// insertConnection returns false if the mailbox already has a connection to the integration.
 func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool, error) {
 	if _, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
 		return false, err
@@ -134,16 +134,16 @@ func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool,
 	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{after: row}})
 }
 
-// updateConnection updates the connection of the row's mailbox and integration. It ignores the
-// row's id. It reports false if there is no such connection. If at is not zero, it also reports
-// false if the stored connection was updated at a different time.
-func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, at time.Time) (bool, error) {
+// updateConnection updates the connection of the row's mailbox to the row's integration. It ignores
+// the row's id. It returns false if there is no such connection. If updatedAt is not zero, it also
+// returns false if the stored connection was updated at a different time.
+func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, updatedAt time.Time) (bool, error) {
 	stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 	if err != nil {
 		return false, err
 	}
 	before := stored[row.MailboxID]
-	if before.ID == "" || !at.IsZero() && !before.UpdatedAt.Equal(at) {
+	if before.ID == "" || !updatedAt.IsZero() && !before.UpdatedAt.Equal(updatedAt) {
 		return false, nil
 	}
 	row.ID = before.ID
@@ -154,8 +154,9 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{before, row}})
 }
 
-// checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. The
-// unique index admits one of several concurrent callers. The others retry, and then get this error.
+// checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. If
+// callers do this concurrently, the unique index admits one of them. The others retry, and then get
+// this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).Held() {
 		return nil
@@ -170,8 +171,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
 // satisfy joinCondition. A result without rows means that there is no integration. A row with an
-// empty mailbox means that there is no such mailbox. Connections are read separately, because right
-// after the first refresh PostgreSQL has no statistics of them and the join takes over a second.
+// empty mailbox means that there is no such mailbox. Connections are read separately. Right after
+// the first refresh PostgreSQL has no statistics of them, and a join would take over a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)
@@ -185,13 +186,13 @@ func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, jo
 }
 
 // selectConnections selects an account's connections to an integration. It also selects the
-// connections by which other integrations hold a mailbox.
+// connections of the mailboxes that other integrations hold.
 func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID string) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).Where("mc.account_id = ?", owner).
 		Where("(mc.integration_id = ? OR mc."+holdsMailbox+")", integrationID)
 }
 
-// joinConnections combines mailboxes with the connections of selectConnections.
+// joinConnections combines mailboxes with the connections that selectConnections selected.
 func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.Eligible {
 	all := make([]integration.Eligible, 0, len(mailboxes))
 	at := make(map[string]*integration.Eligible, len(mailboxes))
@@ -213,19 +214,19 @@ func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integr
 
 // Eligible implements ports.Connections.
 func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error) {
-	of := ident.Lookup(integrationID)
+	integrationRow := ident.Lookup(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
 	err := s.db.Run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
-		return eligibleMailboxes(ctx, db, accountKey(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
+		return eligibleMailboxes(ctx, db, accountKey(owner), integrationRow, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = s.db.Run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
 		connections = nil
-		return selectConnections(db, &connections, accountKey(owner), of).Scan(ctx)
+		return selectConnections(db, &connections, accountKey(owner), integrationRow).Scan(ctx)
 	})
 	switch {
 	case err != nil:
@@ -235,7 +236,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	case mailboxes[0].ID == "":
 		return []integration.Eligible{}, nil
 	}
-	return joinConnections(mailboxes, connections, of), nil
+	return joinConnections(mailboxes, connections, integrationRow), nil
 }
 
 // EligibleMailbox implements ports.Connections.
@@ -255,7 +256,8 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	if err != nil && !unknown {
 		return integration.Eligible{}, err
 	}
-	// An unknown mailbox takes the same queries as a known one.
+	// An unknown mailbox needs the same queries as a known one, so the time of the response does
+	// not reveal which it is.
 	var connections []connectionRow
 	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
 	switch {
@@ -269,5 +271,5 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	return joinConnections([]mailboxRow{row}, connections, integrationID)[0], nil
 }
 
-// batchSize is how many rows one statement writes or names.
+// batchSize is how many rows one statement inserts or names.
 const batchSize = 500

@@ -20,13 +20,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// unfinishedGrace is how long an unfinished creation counts as in progress after its last request.
-// Every request ends much earlier.
+// unfinishedGrace is how long a creation without a result counts as in progress after its last
+// request. Every request ends much earlier.
 const unfinishedGrace = time.Hour
 
 // SaveDiscovery implements ports.Discoveries. It locks the tenant before its domains, so that no
-// reservation happens during the comparison. It also locks the enforcement state, so that no
-// mailbox is blocked or unblocked during the comparison.
+// domain is reserved during the comparison. It also locks the enforcement state, so that no mailbox
+// is blocked or unblocked during the comparison.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = storedTime(f.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
@@ -38,12 +38,12 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 		if err != nil {
 			return err
 		}
-		known, err := observations(ctx, tx, ofTenants, t.AccountID, t.ID)
+		known, err := observations(ctx, tx, tenantObservations, t.AccountID, t.ID)
 		if err != nil {
 			return err
 		}
 		held := known[t.ID].ofTenant(t.tenant())
-		// A list that is older than the stored observation is ignored.
+		// A list of domains that was read before the stored observation is ignored.
 		if f.Domains != nil && observation.Advance(&held.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
@@ -54,7 +54,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 				return err
 			}
 		}
-		return saveObservations(ctx, tx, ofTenants, tenantObservation(t.AccountID, held))
+		return saveObservations(ctx, tx, tenantObservations, tenantObservation(t.AccountID, held))
 	})
 }
 
@@ -87,8 +87,9 @@ func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]dom
 	return rows, err
 }
 
-// mayBeMissed reports whether a stored row that the platform did not show counts as missed. The
-// discovery shows the state at began, so a row that was stored later does not count.
+// mayBeMissed reports whether a stored row may count as missed because the platform's list lacks
+// it. The list shows the platform's state at began, so a row that was stored later does not count.
+// finished is false for a creation without a result.
 func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	if !finished {
 		began = began.Add(-unfinishedGrace)
@@ -111,7 +112,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		p, listed := found[d.Name]
 		delete(found, d.Name)
 		switch {
-		case listed: // also a domain whose creation got no answer
+		case listed: // a listed domain whose creation got no answer gets its observation too
 			changed = append(changed, change[domain.Domain]{d, d.Merge(d.As(p, f.Began))})
 		case f.MissedDomains[d.Name] && mayBeMissed(f.Began, rows[i].StoredAt, d.Added):
 			missed, isGone := d.Missed(f.Began)
@@ -150,7 +151,7 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, ofDomains, known...)
+	return saveObservations(ctx, tx, domainObservations, known...)
 }
 
 func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
@@ -199,14 +200,14 @@ func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]m
 	return rows, err
 }
 
-// compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of those
-// that no longer exist. It removes known mailboxes from found.
+// compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of the
+// mailboxes that no longer exist. It removes known mailboxes from found.
 func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.Found) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
 	ids := make([]string, 0, len(rows))
 	for _, row := range rows {
 		ids = append(ids, row.ID)
 	}
-	stored, err := observations(ctx, tx, ofMailboxes, t.AccountID, ids...)
+	stored, err := observations(ctx, tx, mailboxObservations, t.AccountID, ids...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -219,7 +220,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.Seen(p, f.Began))})
 		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
 			missed, isGone := m.Missed(f.Began)
-			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // see unblockGone for a mailbox with an intended block
+			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // unblockGone handles a mailbox with an intended block
 			if isGone {
 				gone = append(gone, row)
 			}
@@ -248,7 +249,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, ofMailboxes, known...)
+	return saveObservations(ctx, tx, mailboxObservations, known...)
 }
 
 // tenantIDQuery returns a select of the tenant's id.
@@ -258,28 +259,29 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 
 // unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
 // delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
-// pass removes those mailboxes from the rule. A mailbox with an intended block (see SaveIntents) is
-// not deleted, because only a pass can find out whether the mailbox is blocked.
-func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (drop []mailboxRow, released []sendlimit.Event, err error) {
+// pass removes these mailboxes from the transport rule. It does not return the row of a mailbox
+// with an intended block (see SaveIntents), because only a pass can find out whether that mailbox
+// is blocked.
+func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (deletable []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil
 	}
-	unsure, err := intendedBlocks(ctx, tx, t)
+	intended, err := intendedBlocks(ctx, tx, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	var blocked []mailboxRow
 	for _, row := range gone {
-		if unsure[row.ID] {
+		if intended[row.ID] {
 			continue
 		}
-		drop = append(drop, row)
+		deletable = append(deletable, row)
 		if !row.BlockedAt.IsZero() {
 			blocked = append(blocked, row)
 		}
 	}
 	if len(blocked) == 0 {
-		return drop, nil, nil
+		return deletable, nil, nil
 	}
 	at := f.At
 	if at.Before(f.Began) {
@@ -288,10 +290,11 @@ func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantR
 	if released, err = unblockEvents(ctx, tx, t, state, blocked, at); err != nil {
 		return nil, nil, err
 	}
-	return drop, released, makeDue(ctx, tx, state, at)
+	return deletable, released, makeDue(ctx, tx, state, at)
 }
 
-// intendedBlocks returns the tenant's mailboxes that a run intended to block.
+// intendedBlocks returns the ids of the mailboxes for which a block is intended and its outcome is
+// not known.
 func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", t.AccountID).

@@ -62,8 +62,8 @@ type dnsJobRow struct {
 	UpdatedAt     time.Time
 }
 
-// storedProgress is the JSON form of a job's Progress. Its JSON names must not change, because they
-// are stored in databases.
+// storedProgress is the JSON form of a job's Progress. Its JSON names must not change, because
+// databases contain them.
 type storedProgress struct {
 	PlanHash            string
 	ZoneChanges         int `json:"Moves"`
@@ -155,7 +155,8 @@ func insertJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
 	return requireRow(res, err, fault.JobActive.With("the domain has an active provisioning job"))
 }
 
-// dropEmptyRuns deletes runs without jobs. A job is deleted with its domain.
+// dropEmptyRuns deletes runs without jobs. The deletion of a domain also deletes its job, and can
+// leave such a run.
 func dropEmptyRuns(ctx context.Context, tx bun.IDB, owner string) error {
 	_, err := tx.NewDelete().Model((*dnsRunRow)(nil)).Where("dr.account_id = ?", owner).
 		Where("NOT EXISTS (SELECT 1 FROM dns_jobs AS dj WHERE dj.account_id = dr.account_id AND dj.run_id = dr.id)").Exec(ctx)
@@ -182,8 +183,8 @@ func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQue
 	return s.runsWithJobs(ctx, rows)
 }
 
-// runsWithJobs loads the jobs of runs. It leaves out a run whose jobs were deleted after the runs
-// were read.
+// runsWithJobs loads the jobs of runs. It omits a run whose jobs were deleted after the runs were
+// read.
 func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provisioning.Run, error) {
 	var ids []string
 	for _, r := range rows {
@@ -199,7 +200,7 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	return runs, err
 }
 
-// readJobs returns the jobs of visible tenants, keyed by run.
+// readJobs returns the jobs of runs, keyed by run. It omits jobs of tenants that are not visible.
 func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all map[string][]provisioning.Job, err error) {
 	err = s.db.Run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
 		all, err = jobsOfRuns(ctx, db, owner, runs...)
@@ -220,7 +221,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// An unknown run takes the same queries as a run that the caller's key must not see.
+	// An unknown run needs the same queries as a run that the caller's key must not see, so the
+	// time of the response does not reveal which it is.
 	all, err := s.readJobs(ctx, accountKey(owner), ident.Lookup(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
@@ -289,9 +291,10 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	return retried, err
 }
 
-// DueJobs implements ports.DNSJobs. It serves accounts in fair shares: it sorts a job by the number
-// of jobs of the same account that are running or became due earlier. The first job of any account
-// therefore comes before the later jobs of an account with many jobs.
+// DueJobs implements ports.DNSJobs. It serves accounts in fair shares. For each job it counts the
+// jobs of the same account that are running or became due earlier, and returns the jobs with the
+// smallest counts first. The first job of each account therefore comes before the later jobs of an
+// account with many jobs.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
 	err := s.db.Run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
@@ -339,8 +342,8 @@ func (s *Store) HoldJob(ctx context.Context, j provisioning.Job, lease time.Dura
 	})
 }
 
-// SaveJob implements ports.DNSJobs. A job that goes on has no event, so that one statement saves it.
-// The end of a job locks the run before the job, as a deletion of the domain does.
+// SaveJob implements ports.DNSJobs. A job that does not end has no event, so one statement saves
+// it. A job that ends locks its run before itself, as the deletion of a domain does.
 func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
 	if j.Status.HasNextAttempt() {
 		err = s.db.RunWrite(ctx, "save provisioning job", func(ctx context.Context, db bun.IDB) (err error) {
@@ -371,8 +374,8 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 	return saved && err == nil, err
 }
 
-// saveJob stores a job if its stored row still has the epoch of c.before, and emits its events. It
-// reports whether it did.
+// saveJob stores a job if its row still has the epoch of c.before, and emits its events. It reports
+// whether it stored the job.
 func saveJob(ctx context.Context, tx bun.IDB, c change[provisioning.Job]) (bool, error) {
 	saved, err := updateJob(ctx, tx, c.after, c.before.Epoch)
 	if saved {
@@ -381,7 +384,7 @@ func saveJob(ctx context.Context, tx bun.IDB, c change[provisioning.Job]) (bool,
 	return saved, err
 }
 
-// updateJob stores a job if its stored row still has this epoch. It reports whether it did.
+// updateJob stores a job if its row still has this epoch. It reports whether it stored the job.
 func updateJob(ctx context.Context, db bun.IDB, j provisioning.Job, epoch int64) (bool, error) {
 	row := newDNSJobRow(j)
 	q := db.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",

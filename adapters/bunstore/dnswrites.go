@@ -73,8 +73,8 @@ const (
 	changeUndone   = "undone"
 )
 
-// dnsChangeRow is a request that changes a zone. Its JSON names must not change, because they are
-// stored in databases.
+// dnsChangeRow is a request that changes a zone. Its JSON names must not change, because databases
+// contain them.
 type dnsChangeRow struct {
 	bun.BaseModel `bun:"table:dns_changes,alias:ch"`
 
@@ -95,7 +95,7 @@ type storedChange struct {
 	Before, After storedSet
 }
 
-// storedSet has the values as bytes, because JSON alters a text that is not UTF-8.
+// storedSet holds the values as bytes, because JSON changes a text that is not UTF-8.
 type storedSet struct {
 	TTL    int
 	Values [][]byte
@@ -202,13 +202,13 @@ func (s *Store) ConfirmWrite(ctx context.Context, owner access.AccountID, id str
 	})
 }
 
-// saveWritten makes the values of a write managed.
+// saveWritten records the values of a write as managed by tenantry.
 func saveWritten(ctx context.Context, tx bun.IDB, change dnsChangeRow) error {
 	var rows []dnsWriteRow
 	now := storedTime(time.Now())
 	for _, w := range change.written() {
 		row := newDNSWriteRow(change.AccountID, change.DomainID, w, now)
-		// One INSERT must not contain the same key twice. The later record is kept.
+		// One INSERT must not contain the same key twice. The last record with a key is kept.
 		rows = append(slices.DeleteFunc(rows, row.same), row)
 	}
 	if len(rows) == 0 {
@@ -268,7 +268,7 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 				return err
 			}
 		}
-		// Read again: a job may have added writes until it was stopped.
+		// The writes are read again, because a job may have added some before it was stopped.
 		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.Lookup(runID)); err != nil {
 			return err
 		}
@@ -282,8 +282,9 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 	return writes, err
 }
 
-// stopJobs ends the active job of a domain, which must belong to the run. It fails with
-// domain_provisioning_already_active if a worker executes the job, or if a different run has one.
+// stopJobs ends the active jobs of the run's domains. It fails with
+// domain_provisioning_already_active if a worker executes such a job, or if a job of a different
+// run is active.
 func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
 	return s.changingRuns(ctx, tx, owner, []string{runID}, func() error {
 		return s.stopJob(ctx, tx, owner, runID, domainID, now)
@@ -315,7 +316,7 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 	return err
 }
 
-// forgetWritten makes the values of a write foreign.
+// forgetWritten deletes the record that the values of a write are managed by tenantry.
 func forgetWritten(ctx context.Context, tx bun.IDB, owner string, w dns.Write) error {
 	for _, value := range w.Written {
 		row := newDNSWriteRow(owner, ident.Lookup(w.DomainID), value, time.Time{})

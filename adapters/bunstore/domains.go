@@ -49,7 +49,7 @@ type domainRow struct {
 }
 
 // storedRecords is the JSON form of the DNS records that the platform requires, and of their
-// health. Renaming a field requires a migration.
+// health. Renaming one of its fields requires a migration.
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
@@ -139,9 +139,9 @@ func domainNotFound() error {
 	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
 }
 
-// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. A
-// result without rows means that there is no tenant. A row with an empty domain means that there is
-// no such domain.
+// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. If
+// there is no such tenant, the result has no rows. If there is no such domain, the result is one
+// row with an empty domain.
 func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").
 		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND "+presentDomain+joinCondition, args...).
@@ -188,14 +188,14 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 	return row.domain(), nil
 }
 
-// domainByID is a prepared read, because each step of a provisioning job makes it.
+// domainByID is a prepared read, because each step of a provisioning job reads the domain.
 func domainByID(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(db.NewSelect().Model((*domainRow)(nil)).ColumnExpr("?TableColumns").ColumnExpr("t.guid AS tenant_guid").
 		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id").
 		Where("d.account_id = ?", database.PreparedArg).Where("d.id = ?", database.PreparedArg2).Where("d.added").Where(presentDomain))
 }
 
-// scanDomain reads a row of domainByID column by column.
+// scanDomain reads a row of domainByID.
 func scanDomain(from database.Row) (domain.Domain, error) {
 	var r domainRow
 	var records []byte
@@ -291,8 +291,8 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 }
 
 // reserveDomain returns the domain of this name among the tenant's rows, or a new reservation. A
-// missing domain becomes a reservation again and keeps its row, because the platform may still have
-// the domain.
+// domain that counts as missing becomes a reservation again. It keeps its row, because the platform
+// may still have the domain.
 func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, name string, limit int, now time.Time) (domain.Domain, error) {
 	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
 	if err != nil {
@@ -336,7 +336,8 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 }
 
 // nextReservation returns the time of a new reservation of an unfinished row. The time identifies
-// the reservation, so it is always later than last, even if the clock was set back.
+// the reservation, so it is later than the time of the last reservation even if the clock was set
+// back.
 func nextReservation(last, now time.Time) time.Time {
 	if now = storedTime(now); now.After(last) {
 		return now
@@ -344,7 +345,7 @@ func nextReservation(last, now time.Time) time.Time {
 	return storedTime(last).Add(time.Microsecond)
 }
 
-// renewDomainReservation marks an unfinished creation as in progress again.
+// renewDomainReservation restarts the grace period of a creation that has no result.
 func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
 		Where("account_id = ?", owner).Where("id = ?", d.ID).Exec(ctx)
@@ -360,15 +361,15 @@ func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domai
 	})
 }
 
-// checkedDomain and lastRead match the condition and the order of the index domains_checked.
-// Domains of inactive accounts are not checked, so they are not counted either.
+// checkedDomain and lastRead equal the condition and the order of the index domains_checked.
+// Domains of suspended and closed accounts are not checked, so they are not counted either.
 const (
 	checkedDomain = "d.verified AND d.added"
 	lastRead      = "COALESCE(d.checked_at, d.created_at)"
 )
 
-// StaleDomains implements ports.DomainChecks. The age of a domain that was never read counts from
-// its creation.
+// StaleDomains implements ports.DomainChecks. A domain whose DNS was never read is as old as its
+// row.
 func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
 	err := s.db.Run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
@@ -407,7 +408,8 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	return h, err
 }
 
-// domainAges reads the number of verified domains and the oldest check, both through one index.
+// domainAges reads the number of verified domains and the time of the oldest check. Both queries
+// use one index.
 func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int

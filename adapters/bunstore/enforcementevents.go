@@ -43,8 +43,8 @@ func (r enforcementRow) event() sendlimit.Event {
 		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
 }
 
-// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events to
-// scan them. A log has few enough days to read the counts of all.
+// Events are counted in spans of an hour and of a day, in seconds. The events of one hour are few
+// enough to scan. The days of a log are few enough to read the counts of all of them.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -63,8 +63,8 @@ type eventCountRow struct {
 	Events     int
 }
 
-// countsOfEvent returns the counts that include an event. The event's id determines the span,
-// because pages are ordered by id.
+// countsOfEvent returns the counts in which an event is included. The event's id determines the
+// span, because pages are ordered by id.
 func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
 	at := ident.Time(e.ID).Unix()
 	for _, guid := range []string{ident.Zero, e.TenantGUID} {
@@ -82,8 +82,8 @@ func firstID(unix int64) string { return ident.New(time.Unix(unix, 0), [ident.En
 // eventBatch is how many events one statement inserts.
 const eventBatch = 500
 
-// RecordEvents implements ports.EnforcementEvents. It checks for existing events only after an
-// insert failed, because repeated batches are rare.
+// RecordEvents implements ports.EnforcementEvents. It assumes that no event is stored yet. It looks
+// for stored events only after the insert failed, because a batch is seldom repeated.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	repeated := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
@@ -100,7 +100,8 @@ func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events
 	})
 }
 
-// newEvents returns the events that are not stored yet, each once.
+// newEvents returns the events that are not stored yet. It returns an event that events contains
+// twice only once.
 func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (fresh []sendlimit.Event, err error) {
 	stored := map[string]bool{}
 	for chunk := range slices.Chunk(events, eventBatch) {
@@ -126,8 +127,9 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 	return fresh, nil
 }
 
-// recordEvents inserts new events and counts them. It writes the counts last and sorted, because
-// concurrent transactions of an account update the same counts and wait for each other.
+// recordEvents inserts new events and counts them. It writes the counts last. Concurrent
+// transactions of an account update the same counts and wait for each other, so all of them write
+// counts in the same order.
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
 	counts := map[eventCountRow]int{}
 	for chunk := range slices.Chunk(events, eventBatch) {
@@ -191,18 +193,18 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, q ports.Even
 	return page, err
 }
 
-// maxUnixTime is later than any event.
+// maxUnixTime is later than the time of any event.
 const maxUnixTime = 1 << 48 / 1000
 
-// eventPage skips whole days, then whole hours of the day in which the page begins. It therefore
-// reads and skips at most the rows of one hour.
+// eventPage returns the events of a page. It skips whole days by their counts, then whole hours of
+// the day in which the page begins. It therefore reads and skips at most the rows of one hour.
 func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
-	span, rest := skipSpans(days, q.Offset)
+	span, rest := skipToOffset(days, q.Offset)
 	hours, err := eventCounts(ctx, tx, owner, q, hour, span.Starts, span.Starts+day)
 	if err != nil {
 		return nil, err
 	}
-	span, rest = skipSpans(hours, rest)
+	span, rest = skipToOffset(hours, rest)
 	var rows []enforcementRow
 	query := tx.NewSelect().Model(&rows).Where("ev.account_id = ?", accountKey(owner)).Where("ev.id < ?", firstID(span.Starts+hour))
 	if q.Tenant != "" {
@@ -220,8 +222,9 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.
 	return events, err
 }
 
-// skipSpans returns the span that contains an offset, and the offset within it.
-func skipSpans(spans []eventCountRow, offset int) (span eventCountRow, rest int) {
+// skipToOffset returns the span that contains the event at offset, and the number of events to skip in
+// this span.
+func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, rest int) {
 	for _, span = range spans {
 		if offset < span.Events {
 			break
@@ -231,8 +234,8 @@ func skipSpans(spans []eventCountRow, offset int) (span eventCountRow, rest int)
 	return span, offset
 }
 
-// eventCounts returns an account's counts for a filter, newest first. A count with ident.Zero as
-// the tenant covers all tenants. The counts of both actions add up to the total.
+// eventCounts returns an account's counts for a filter, newest first. The total number of events is
+// the sum of the counts of both actions.
 func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]eventCountRow, error) {
 	var rows []eventCountRow
 	guids := []string{ident.Zero}
@@ -292,14 +295,14 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects, for all accounts, the days with events that ended at end or earlier.
+// eventDaysBefore selects the days of all accounts that have events and were over at the time end.
 func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
 		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
-// dropEventBatch deletes at most limit events of a day and subtracts them from the counts in the
-// same transaction, so that events and counts always agree.
+// dropEventBatch deletes at most limit events of a day and subtracts them from the counts, in one
+// transaction, so that the counts always equal the events.
 func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
@@ -338,9 +341,9 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 	return err
 }
 
-// eventTime returns the time for a tenant's next events. It is after all existing events, even if
-// the clock went back. eventTime must run in the transaction that inserts the events. Otherwise a
-// new event could sort below an event that a caller has already read.
+// eventTime returns the time for a tenant's next events. It is later than the times of all stored
+// events, even if the clock was set back. eventTime must run in the transaction that inserts the
+// events. Otherwise a new event could come before an event that a caller has already read.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
 	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.Lookup(string(id))).
@@ -354,7 +357,7 @@ func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, no
 	return now, nil
 }
 
-// withIDAt returns the event with the time at and a new id of that time.
+// withIDAt returns the event with the time at, and with a new id that contains this time.
 func withIDAt(e sendlimit.Event, at time.Time) sendlimit.Event {
 	var random [ident.Entropy]byte
 	_, _ = rand.Read(random[:]) // never fails

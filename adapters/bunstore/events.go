@@ -49,7 +49,8 @@ func (r eventRow) event() event.Event {
 	return e
 }
 
-// eventLogRow is the end of an account's log. Its lock orders the commits of events.
+// eventLogRow is the end of an account's event log. Transactions that add events lock it, so they
+// commit one after another.
 type eventLogRow struct {
 	bun.BaseModel `bun:"table:event_logs,alias:el"`
 
@@ -70,14 +71,14 @@ type eventVersionRow struct {
 // pendingEvents are the events that a transaction has emitted but not stored yet.
 type pendingEvents struct {
 	all []event.Event
-	// tenants are those whose readiness may have changed, see checkReadiness.
+	// tenants are the tenants whose readiness may have changed, see checkReadiness.
 	tenants map[tenantKey]bool
 }
 
 type pendingEventsKey struct{}
 
-// emit adds events to the transaction of ctx. inTransaction stores the events in its last steps.
-// ctx must be the context that inTransaction gave to its function.
+// emit adds events to the pending events of a transaction. inTransaction stores them in its last
+// steps. ctx must be the context that inTransaction passes to its function.
 func emit(ctx context.Context, owner string, events ...event.Event) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	for _, e := range events {
@@ -86,10 +87,10 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	}
 }
 
-// storeEvents appends the emitted events to the logs of their accounts. Only pendingEntries.store
-// may follow it in the transaction. The lock on the end of a log is held until the commit, and
-// after it a transaction takes only locks on audit chains. Logs are locked in the order of their
-// accounts, so that transactions cannot wait for each other in a circle.
+// storeEvents appends the pending events to the logs of their accounts. It locks the ends of these
+// logs until the commit. Only pendingEntries.store may follow it in the transaction, so a
+// transaction that holds these locks waits only for audit chains. Logs are locked in the order of
+// their accounts, so that transactions do not deadlock.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	if err := s.emitReadiness(ctx, tx, p); err != nil {
 		return err
@@ -138,8 +139,8 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 	return nil
 }
 
-// raiseVersions raises the version of each subject by the number of its events. It returns the
-// version that the first of these events gets.
+// raiseVersions raises the version of each subject by the number of its events. It returns, for
+// each subject, the version of the first of these events.
 func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event.Event) (map[event.Subject]int64, error) {
 	count := map[event.Subject]int64{}
 	for _, e := range events {
@@ -168,13 +169,14 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 }
 
 // EventsLogged returns a channel that receives a value after this process has committed events. A
-// value can stand for several commits. There is one channel for the store, so it has one reader.
+// value can stand for several commits. There is one channel for the store, so only one reader must
+// use it.
 func (s *Store) EventsLogged() <-chan struct{} { return s.eventsLogged }
 
 func (s *Store) signalEvents() {
 	select {
 	case s.eventsLogged <- struct{}{}:
-	default: // the reader has not taken the last value yet
+	default: // the reader has not received the last value yet
 	}
 }
 
@@ -207,7 +209,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 			rows = rows[:q.Limit]
 			page.Next = rows[len(rows)-1].Sequence
 		} else {
-			page.Next = max(after, log.LastSequence) // nothing up to the end of the log is left out
+			page.Next = max(after, log.LastSequence) // no matching event follows before the end of the log
 		}
 		for _, r := range rows {
 			page.Events = append(page.Events, r.event())
@@ -220,21 +222,22 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 const (
 	// mergedRanges is the largest number of ranges that can always be merged fast.
 	mergedRanges = 32
-	// scannedEvents is how many events a statement reads in the order of the log, in a few milliseconds.
+	// scannedEvents is how many events the scan of eventsAfter reads. It takes a few milliseconds.
 	scannedEvents = 5_000
 )
 
-// eventsAfter returns the events of a page, and one more if the log has it. Each combination of a
-// tenant and a type is a range of an index, and merging the ranges costs the same at any cursor.
-// With more than mergedRanges ranges, it first reads the next scannedEvents events and filters
-// them. If the filter selects many events, they fill the page. Otherwise it merges the ranges
-// behind these events. Of combinations it merges only those that the page can need.
+// eventsAfter returns the events of a page, and one more if there is one. Each combination of a
+// tenant and a type is a range of an index. Merging the ranges costs the same at any cursor.
+//
+// If there are more than mergedRanges ranges, eventsAfter first scans the next scannedEvents events
+// and filters them. If the filter selects many events, the page is then full. Otherwise eventsAfter
+// merges the ranges after the scanned events, but only those ranges that the page can need.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
-	types := each(q.Types, func(t event.Type) string { return string(t) })
+	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
-		if known := ident.Lookup(string(id)); known != ident.Zero { // ident.Zero marks an event without a tenant
+		if known := ident.Lookup(string(id)); known != ident.Zero { // ident.Zero is the tenant of events without a tenant, so it must not match
 			tenants = append(tenants, known)
 		}
 	}
@@ -244,9 +247,10 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	ranges := rangesOf(tenants, types)
 	if len(ranges) > mergedRanges {
 		end := after + scannedEvents
-		// The inner LIMIT makes the planner read the events in their order and stop when the page is full.
-		part := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, log.AccountID, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
-		if err := whereIn(whereIn(part, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows); err != nil || len(rows) == limit || end >= log.LastSequence {
+		// The LIMIT of the inner select makes the planner read the events in their order and stop
+		// when the page is full.
+		scanned := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, log.AccountID, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
+		if err := whereIn(whereIn(scanned, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows); err != nil || len(rows) == limit || end >= log.LastSequence {
 			return rows, err
 		}
 		after, limit = end, limit-len(rows)
@@ -256,18 +260,18 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 			}
 		}
 	}
-	rest, err := s.mergedEvents(ctx, tx, log.AccountID, after, limit, ranges)
-	return append(rows, rest...), err
+	merged, err := s.mergedEvents(ctx, tx, log.AccountID, after, limit, ranges)
+	return append(rows, merged...), err
 }
 
-// logAfter selects the first events of a log after a sequence.
+// logAfter selects the first events of a log after a sequence number.
 func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery {
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
 		Order("e.sequence").Limit(int64(limit))
 }
 
-// logRange is the events of a tenant and a type. ident.Zero stands for all tenants, and an empty type
-// for all types.
+// logRange stands for the events of a tenant and a type. ident.Zero stands for all tenants, and an
+// empty type for all types.
 type logRange struct {
 	TenantGUID string `bun:"tenant_guid,type:uuid"`
 	Type       string `bun:"type:text"`
@@ -289,11 +293,11 @@ func rangesOf(tenants, types []string) (ranges []logRange) {
 	return ranges
 }
 
-// firstRanges returns the combinations of tenants and types that can have the next limit events: at
-// most limit of them, those whose first events come first.
+// firstRanges returns the combinations of tenants and types that can have the next limit events.
+// These are at most limit combinations: those whose first event comes earliest.
 func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
 	next := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
-	// Tenants and types without a later event are left out. LIMIT makes the planner find them before
+	// Tenants and types without a later event are omitted. LIMIT makes the planner find them before
 	// it combines the others.
 	active := func(list []logRange, column string) *bun.SelectQuery {
 		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
@@ -308,16 +312,16 @@ func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, lim
 		ColumnExpr("(?) AS first", next().Where("e.tenant_guid = t.tenant_guid").Where("e.type = k.type")).
 		OrderExpr("first NULLS LAST").Limit(int64(limit)).Scan(ctx, &found)
 	var ranges []logRange
-	for _, f := range found {
-		if f.First > 0 {
-			ranges = append(ranges, f.logRange)
+	for _, candidate := range found {
+		if candidate.First > 0 {
+			ranges = append(ranges, candidate.logRange)
 		}
 	}
 	return ranges, err
 }
 
-// mergedEvents returns the first events of ranges. It reads only sequence numbers from the ranges of
-// the index, and then the rows of one page.
+// mergedEvents returns the first events of ranges. It first reads the sequence numbers of the
+// ranges from the index, and then the rows of one page.
 func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (rows []eventRow, err error) {
 	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
 	if ranges[0].TenantGUID == ident.Zero && ranges[0].Type == "" {
@@ -326,13 +330,12 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, afte
 	}
 	var numbers *bun.SelectQuery
 	if database.IsPostgres(s.db) {
-		few := (2*limit + len(ranges) - 1) / len(ranges)
-		first := joinedRanges(tx, tx.NewSelect(), log().Limit(int64(few)), ranges)
-		// first selects a few sequence numbers of each range, and bound is the number at which a
-		// page of them would end. The real page ends there or earlier, so the second query reads
-		// each range only up to bound. LIMIT makes the planner compute bound once, and count its
-		// cost once.
-		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
+		perRange := (2*limit + len(ranges) - 1) / len(ranges)
+		prefixes := joinedRanges(tx, tx.NewSelect(), log().Limit(int64(perRange)), ranges)
+		// prefixes selects a few sequence numbers of each range. bound is the last number of a page
+		// of them. The real page ends there or earlier, so the second query reads each range only
+		// up to bound. LIMIT makes the planner compute bound once, and count its cost once.
+		bound := tx.NewSelect().TableExpr("(?) AS f", prefixes).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
 		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
 		numbers = joinedRanges(tx, last, log().Where("e.sequence <= b.last"), ranges)
 	} else {
@@ -355,17 +358,17 @@ func whereRange(q *bun.SelectQuery, r logRange, tenant, kind any) *bun.SelectQue
 	return q
 }
 
-// unionOfRanges selects sequence numbers. It runs the query that log returns for each range, and
-// unites the results.
+// unionOfRanges selects the sequence numbers of all ranges. It runs the query that log returns for
+// each range, and unites the results.
 func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
-	parts := each(ranges, func(r logRange) any { return whereRange(log().Column("sequence"), r, r.TenantGUID, r.Type) })
+	parts := convertAll(ranges, func(r logRange) any { return whereRange(log().Column("sequence"), r, r.TenantGUID, r.Type) })
 	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(parts)), " UNION ALL ")
 	return tx.NewSelect().TableExpr("("+union+") AS u", parts...).Column("u.sequence")
 }
 
-// joinedRanges adds the selection of unionOfRanges to a query, but without a union. PostgreSQL
-// takes longer to plan a union of many ranges than to read them. log can refer to the tables of the
-// query.
+// joinedRanges adds the sequence numbers of all ranges to a query, as unionOfRanges selects them.
+// It uses a join, because PostgreSQL takes longer to plan a union of many ranges than to read them.
+// log can refer to the tables of the query.
 func joinedRanges(tx bun.IDB, q, log *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
 	numbers := whereRange(log.Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
 	return q.With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
@@ -380,7 +383,7 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 	var rows []eventLogRow
 	err := s.db.Run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(each(owners, accountKey))).Scan(ctx)
+		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(convertAll(owners, accountKey))).Scan(ctx)
 	})
 	for _, r := range rows {
 		last[access.AccountID(r.AccountID)] = r.LastSequence
@@ -408,22 +411,22 @@ func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, 
 	return dropped, err
 }
 
-// never is later than any event.
-var never = time.Unix(maxUnixTime, 0)
+// afterAllEvents is later than the time of any event.
+var afterAllEvents = time.Unix(maxUnixTime, 0)
 
-// dropLog deletes the events at the beginning of a log that are older than ended. With the time
-// never it deletes all events.
-func (s *Store) dropLog(ctx context.Context, owner string, ended time.Time) (dropped int, err error) {
+// dropLog deletes the events at the beginning of a log that are older than before. With the time
+// afterAllEvents it deletes all events.
+func (s *Store) dropLog(ctx context.Context, owner string, before time.Time) (dropped int, err error) {
 	for n := dropBatch; err == nil && n == dropBatch; dropped += n {
-		n, err = s.dropLogBatch(ctx, owner, ended)
+		n, err = s.dropLogBatch(ctx, owner, before)
 	}
 	return dropped, err
 }
 
 // dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
-// event. It stops at the first event that is not older than ended. Events can have times out of
-// order, because the clocks of processes differ.
-func (s *Store) dropLogBatch(ctx context.Context, owner string, ended time.Time) (n int, err error) {
+// event. It stops at the first event that is not older than before. It does not look for older
+// events after that one, which can exist because the clocks of processes differ.
+func (s *Store) dropLogBatch(ctx context.Context, owner string, before time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow
 		if err := tx.NewSelect().Model(&oldest).Column("sequence", "created_at").Where("e.account_id = ?", owner).
@@ -431,7 +434,7 @@ func (s *Store) dropLogBatch(ctx context.Context, owner string, ended time.Time)
 			return err
 		}
 		n = len(oldest)
-		if first := slices.IndexFunc(oldest, func(r eventRow) bool { return !r.CreatedAt.Before(ended) }); first >= 0 {
+		if first := slices.IndexFunc(oldest, func(r eventRow) bool { return !r.CreatedAt.Before(before) }); first >= 0 {
 			n = first
 		}
 		if n == 0 {

@@ -161,19 +161,19 @@ func TestPagesOfManyRanges(t *testing.T) {
 // A reader that follows the log sees each event once, in the order of the sequence numbers.
 // Meanwhile transactions commit in any order.
 func TestReadersOfEventsMissNone(t *testing.T) {
-	const writers, each = 4, 20
+	const writers, convertAll = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
 		var wg sync.WaitGroup
 		for w := range writers {
 			wg.Go(func() {
-				for i := range each {
+				for i := range convertAll {
 					emitEvents(t, s, owner, domainEvent(tenant.NoGUID, fmt.Sprintf("d%d", w), event.DomainHealthChanged), domainEvent("", fmt.Sprint(w, i), event.DomainAdded))
 				}
 			})
 		}
 		var seen []int64
-		for after := ports.FromOldest; len(seen) < 2*writers*each; {
+		for after := ports.FromOldest; len(seen) < 2*writers*convertAll; {
 			page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: after, Limit: 7})
 			must(t, "read", err)
 			for _, e := range page.Events {

@@ -45,7 +45,7 @@ func (s *Store) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotenc
 
 		Leased bool
 	}
-	err := s.db.Run(ctx, "look an idempotency key up", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "read idempotency key", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
 			ColumnExpr("leased_until > ? AS leased", s.clock()).
 			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Scan(ctx)
@@ -124,7 +124,7 @@ func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *por
 		return nil
 	}
 	res, err := s.finish(ctx, tx, *completion)
-	err = requireRow(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
+	err = requireRow(res, err, fault.KeyInProgress.With("a different request has claimed the Idempotency-Key"))
 	if err == nil {
 		ports.RecordCompletion(ctx)
 		endAct(ctx, completion.Outcome)
@@ -165,9 +165,9 @@ func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error)
 	return int(deleted), err
 }
 
-// EndLeases expires the leases of all keys, jobs, enforcement runs and deliveries. Call it only
-// when the single process of an embedded database starts: every process that held a lease has then
-// exited.
+// EndLeases expires all leases: of keys, jobs, enforcement runs and deliveries. Call it only when
+// the single process of an embedded database starts, because every process that held a lease has
+// then exited.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
 		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil), (*deliveryRow)(nil)} {
@@ -179,7 +179,7 @@ func (s *Store) EndLeases(ctx context.Context) error {
 	})
 }
 
-// whereAttempt restricts an update to a key that this attempt holds.
+// whereAttempt restricts an update to a key that is held by this attempt.
 func (s *Store) whereAttempt(q *bun.UpdateQuery, at idempotency.KeyID, attempt string) *bun.UpdateQuery {
 	return q.Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Where("attempt = ?", attempt)
 }

@@ -131,8 +131,8 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 }
 
 // mergeIntegration stores an observation of an integration, and returns the integration as it was
-// before. The lock serialises concurrent observations. The function with may add columns to the
-// update.
+// before. It locks the row, so that concurrent observations are merged one after another. The
+// function with can add columns to the update.
 func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, with func(*bun.UpdateQuery) *bun.UpdateQuery) (before integration.Integration, err error) {
 	var row integrationRow
 	err = s.db.LockRows(tx.NewSelect().Model(&row).ExcludeColumn("credential").
@@ -143,7 +143,7 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 	if err != nil {
 		return before, err
 	}
-	stored, err := observations(ctx, tx, ofIntegrations, row.AccountID, row.ID)
+	stored, err := observations(ctx, tx, integrationObservations, row.AccountID, row.ID)
 	if err != nil {
 		return before, err
 	}
@@ -157,7 +157,7 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 	if err != nil {
 		return before, err
 	}
-	return before, saveObservations(ctx, tx, ofIntegrations, integrationObservation(row.AccountID, merged))
+	return before, saveObservations(ctx, tx, integrationObservations, integrationObservation(row.AccountID, merged))
 }
 
 // RemoveIntegration implements ports.Integrations.
@@ -180,9 +180,9 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 	})
 }
 
-// lockIntegrations returns the integrations with these ids, or all integrations of an account,
-// locked to delete them. Transactions that were adding connections have then ended, and later ones
-// wait.
+// lockIntegrations locks the integrations with these ids, or all integrations of an account if
+// there are no ids, and returns them. The caller deletes them. lockIntegrations waits for the
+// transactions that are adding connections, and later such transactions wait for the caller.
 func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, only ...string) ([]integrationRow, error) {
 	var rows []integrationRow
 	q := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", owner).Order("ig.id")
@@ -198,7 +198,7 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 	if len(rows) == 0 {
 		return nil
 	}
-	ids := each(rows, func(r integrationRow) string { return r.ID })
+	ids := convertAll(rows, func(r integrationRow) string { return r.ID })
 	if err := s.emitEnded(ctx, tx, owner, "integration_id", ids); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 }
 
 // DueRefreshes implements ports.Integrations. A concurrent caller waits for the locked rows and
-// then finds that their refresh has just begun.
+// then does not select them, because their refresh has just begun.
 func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error) {
 	var rows []integrationRow
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
@@ -232,8 +232,8 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	return integrationsOf(rows), err
 }
 
-// maxRefreshTries is how often SaveRefresh is tried when sessions at other integrations claim one
-// of its mailboxes. Each session claims one mailbox, so the conflicts end.
+// maxRefreshTries is how often SaveRefresh is tried if OAuth sessions of other integrations claim
+// its mailboxes at the same time. Each session claims one mailbox, so the conflicts end.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
@@ -246,7 +246,7 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 			return stored, err
 		}
 	}
-	return 0, fault.ServiceUnavailable.RetryIn(database.UnavailableRetry, "others are connecting the same mailboxes right now")
+	return 0, fault.ServiceUnavailable.RetryIn(database.UnavailableRetry, "other requests are connecting the same mailboxes right now")
 }
 
 func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
@@ -296,9 +296,11 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 }
 
 // mergeRefreshed stores what a refresh observed of the integration, and when the refresh began. It
-// reports false if the connections of a list that began later are stored already. If the list was
-// compared only with the mailboxes of some tenants, its time is not stored: the refresh does not
-// delay the next scheduled one, and an older list can still have changes for the other tenants.
+// returns false if the connections of a refresh that began later are stored already.
+//
+// A refresh by a key that is limited to some tenants compares only their mailboxes. mergeRefreshed
+// does not store the time of such a refresh: it must not delay the next scheduled refresh, and an
+// older list can still have changes for the other tenants.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (newest bool, err error) {
 	_, limited := ports.VisibleTenants(ctx)
 	if !limited {
@@ -313,8 +315,8 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 	return observation.Advance(&before.Observed.Listing, began), err
 }
 
-// savableConnections leaves out deleted mailboxes and mailboxes that a different integration holds.
-// If a mailbox is deleted or claimed later, the transaction fails and runs again.
+// savableConnections omits deleted mailboxes, and mailboxes that a different integration holds. If
+// a mailbox is deleted or claimed later, the transaction fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
@@ -336,9 +338,9 @@ func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows
 	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !open[row.MailboxID] }), nil
 }
 
-// saveBatch stores rows that have not changed since the listing began. It returns their number.
+// saveBatch stores the rows that have not changed since the refresh began. It returns their number.
 func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int, error) {
-	stored, err := s.lockConnections(ctx, tx, rows[0].AccountID, rows[0].IntegrationID, each(rows, func(r connectionRow) string { return r.MailboxID })...)
+	stored, err := s.lockConnections(ctx, tx, rows[0].AccountID, rows[0].IntegrationID, convertAll(rows, func(r connectionRow) string { return r.MailboxID })...)
 	if err != nil {
 		return 0, err
 	}

@@ -23,7 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// keyBoundsRow holds the bounds of a key and its creator. A key of an earlier release has no row.
+// keyBoundsRow holds the bounds of a key, and who created the key. A key of an earlier release has
+// no row.
 type keyBoundsRow struct {
 	bun.BaseModel `bun:"table:api_key_bounds,alias:b"`
 
@@ -38,14 +39,14 @@ type keyBoundsRow struct {
 func newKeyBoundsRow(keyID string, b access.Bounds, createdBy string) keyBoundsRow {
 	row := keyBoundsRow{KeyID: keyID, Scopes: storedText(strings.Join(access.Words(b.Scopes), " ")), CreatedBy: storedText(createdBy)}
 	if b.Tenants != nil {
-		row.Tenants = joined(access.Words(b.Tenants))
+		row.Tenants = joinedWords(access.Words(b.Tenants))
 	}
 	if b.Networks != nil {
 		var networks []string
-		for _, n := range b.Networks {
-			networks = append(networks, n.String())
+		for _, network := range b.Networks {
+			networks = append(networks, network.String())
 		}
-		row.Networks = joined(networks)
+		row.Networks = joinedWords(networks)
 	}
 	if !b.ExpiresAt.IsZero() {
 		row.ExpiresAt = storedTime(b.ExpiresAt)
@@ -69,12 +70,12 @@ func addBounds(details map[string]string, row keyBoundsRow) {
 	}
 }
 
-func joined(words []string) *string {
+func joinedWords(words []string) *string {
 	text := strings.Join(words, " ")
 	return &text
 }
 
-// storedBounds are the columns of api_key_bounds that a left join returns. All are null for a key
+// storedBounds holds the columns of api_key_bounds from a left join. All fields are nil for a key
 // without a row.
 type storedBounds struct {
 	scopes, tenants, networks *string
@@ -84,9 +85,10 @@ type storedBounds struct {
 // boundsColumns selects the columns of storedBounds, in the order of its fields.
 const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
 
-const joinBounds = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
+const boundsJoin = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
 
-// bounds fails if a stored network cannot be parsed, or a stored list of tenants is empty, so that a damaged row permits nothing.
+// bounds returns an error if a stored network cannot be parsed, or if a stored list of tenants is
+// empty. A damaged row must not permit anything.
 func (r storedBounds) bounds() (access.Bounds, error) {
 	if r.scopes == nil {
 		return access.Unbounded(), nil
@@ -107,11 +109,11 @@ func (r storedBounds) bounds() (access.Bounds, error) {
 	if r.networks != nil {
 		b.Networks = []netip.Prefix{}
 		for _, raw := range strings.Fields(*r.networks) {
-			n, err := netip.ParsePrefix(raw)
+			network, err := netip.ParsePrefix(raw)
 			if err != nil {
 				return access.Bounds{}, fmt.Errorf("read the bounds of a key: %w", err)
 			}
-			b.Networks = append(b.Networks, n)
+			b.Networks = append(b.Networks, network)
 		}
 	}
 	if r.expiresAt != nil {
@@ -140,8 +142,8 @@ func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, cre
 	return err
 }
 
-// copyBounds gives a key the bounds and the creator of a different key. A key without a row has no
-// bounds, and neither has its copy.
+// copyBounds copies the bounds and the creator of the key from to the key to. If from has no row,
+// to gets none either.
 func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 	_, err := tx.NewRaw("INSERT INTO api_key_bounds (key_id, scopes, tenants, networks, expires_at, created_by) "+
 		"SELECT ?, scopes, tenants, networks, expires_at, created_by FROM api_key_bounds WHERE key_id = ?", to, from).Exec(ctx)
@@ -151,7 +153,7 @@ func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 // keysWithBounds selects keys with their bounds and their last uses.
 func keysWithBounds(db bun.IDB, rows *[]keyRow) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at, b.created_by, " + boundsColumns).
-		Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Join(joinBounds)
+		Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Join(boundsJoin)
 }
 
 func keysOf(rows []keyRow) ([]access.Key, error) {
@@ -218,8 +220,8 @@ func (s *Store) IssueKey(ctx context.Context, k access.Key, completion *ports.Co
 	})
 }
 
-// RenewKey implements ports.AccountKeys. All older secrets of the key expire no later than the one
-// that is replaced now, so that a rotation without overlap leaves one secret.
+// RenewKey implements ports.AccountKeys. All earlier secrets of the key expire no later than the
+// secret that is replaced now. A rotation without overlap therefore leaves one secret.
 func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
@@ -248,7 +250,7 @@ func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string,
 	})
 }
 
-// retireSecrets keeps the current secret of a key valid until a time. It makes the older secrets
+// retireSecrets keeps the current secret of a key valid until a time. It makes all earlier secrets
 // expire at this time at the latest, and deletes expired secrets.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
@@ -291,10 +293,10 @@ func (s *Store) EndKey(ctx context.Context, owner access.AccountID, id string, n
 
 func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
 
-// A request with a key that is limited to some tenants has a context with ports.WithTenants.
-// Methods that read lists, or find an object by its own id, use the functions below. Reads that
-// name the tenant do not need them: package guard replaces the id of a tenant that is not visible
-// by the id of no tenant.
+// The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
+// is limited to some tenants. Methods that read lists, or that find an object by its own id, use
+// the functions below. Methods that name the tenant do not need them: package guard replaces the id
+// of a tenant that is not visible by an id that no tenant has.
 
 // visible reports whether a tenant is visible in ctx.
 func visible(ctx context.Context, id tenant.GUID) bool {

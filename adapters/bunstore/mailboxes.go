@@ -79,8 +79,8 @@ var (
 
 func mailboxNotFound() error { return fault.MailboxNotFound.With("the tenant holds no such mailbox") }
 
-// mailboxesOfTenant selects a tenant left-joined with its mailboxes, as domainsOfTenant does with
-// domains.
+// mailboxesOfTenant selects a tenant left-joined with its mailboxes that satisfy joinCondition, see
+// domainsOfTenant.
 func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
@@ -102,13 +102,13 @@ func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant
 	if len(rows) == 0 {
 		return nil, tenantNotFound()
 	}
-	boxes := make([]mailbox.Mailbox, 0, len(rows))
+	mailboxes := make([]mailbox.Mailbox, 0, len(rows))
 	for _, r := range rows {
 		if r.ID != "" {
-			boxes = append(boxes, r.mailbox())
+			mailboxes = append(mailboxes, r.mailbox())
 		}
 	}
-	return boxes, nil
+	return mailboxes, nil
 }
 
 // Mailbox implements ports.MailboxStore.
@@ -119,7 +119,7 @@ func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.G
 }
 
 // findMailbox returns the mailbox that query selects. query selects a tenant left-joined with the
-// mailbox, as mailboxesOfTenant does.
+// mailbox, see mailboxesOfTenant.
 func (s *Store) findMailbox(ctx context.Context, what string, query func(bun.IDB) *bun.SelectQuery) (mailbox.Mailbox, error) {
 	var row mailboxRow
 	err := s.db.Run(ctx, what, func(ctx context.Context, db bun.IDB) error {
@@ -194,13 +194,13 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 
 // ReserveMailboxes implements ports.MailboxStore.
 func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
-	var boxes []mailbox.Mailbox
+	var reserved []mailbox.Mailbox
 	err := s.inTransaction(ctx, "reserve mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(domainID))
 		if err != nil {
 			return err
 		}
-		rows, missing, err := mailboxesOf(ctx, tx, d)
+		rows, missing, err := mailboxesOfDomain(ctx, tx, d)
 		if err != nil {
 			return err
 		}
@@ -208,31 +208,31 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		returning, fresh, err := reserveMissing(ctx, tx, missing, fresh, storedTime(now))
+		reReserved, fresh, err := reserveMissing(ctx, tx, missing, fresh, storedTime(now))
 		if err != nil {
 			return err
 		}
-		rows = append(rows, returning...)
+		rows = append(rows, reReserved...)
 		if err := renewReservations(ctx, tx, rows, specs, now); err != nil {
 			return err
 		}
-		made, err := insertReservations(ctx, tx, d, fresh, storedTime(now))
+		inserted, err := insertReservations(ctx, tx, d, fresh, storedTime(now))
 		if err != nil {
 			return err
 		}
-		boxes = inSpecOrder(specs, append(rows, made...), len(rows), d)
+		reserved = inSpecOrder(specs, append(rows, inserted...), len(rows), d)
 		return nil
 	})
-	return boxes, err
+	return reserved, err
 }
 
-// lockDomain locks a domain. It locks the domain's tenant first, as a deletion of the tenant does,
-// because an insert of a mailbox locks the tenant too.
+// lockDomain locks a domain. It locks the domain's tenant first, because the insert of a mailbox
+// and the deletion of a tenant both lock the tenant too.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
 	if database.IsPostgres(s.db) {
-		of := tx.NewSelect().Model((*domainRow)(nil)).Column("tenant_id").Where("d.account_id = ?", owner).Where("d.id = ?", id)
-		_, err := tx.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", owner).Where("t.id = (?)", of).
+		tenantOfDomain := tx.NewSelect().Model((*domainRow)(nil)).Column("tenant_id").Where("d.account_id = ?", owner).Where("d.id = ?", id)
+		_, err := tx.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", owner).Where("t.id = (?)", tenantOfDomain).
 			For("KEY SHARE").Exec(ctx)
 		if err != nil {
 			return d, err
@@ -242,8 +242,8 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
 }
 
-// mailboxesOf returns the mailboxes of a domain, and separately those that are missing.
-func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
+// mailboxesOfDomain returns the mailboxes of a domain. It returns separately those that count as missing.
+func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	ofDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
 			Where("m.tenant_id = ?", d.TenantID).Where("m.domain_name = ?", d.Name)
@@ -258,9 +258,9 @@ func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) (present, missing
 	return present, missing, err
 }
 
-// reserveMissing turns the missing mailboxes among the fresh specs into reservations and returns
-// their rows. The rows keep their ids, because the platform may still have the mailboxes. other are
-// the specs that have no row.
+// reserveMissing turns those missing mailboxes into reservations that one of the fresh specs names,
+// and returns their rows. The rows keep their ids, because the platform may still have the
+// mailboxes. other contains the specs without a row.
 func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh []mailbox.Spec, now time.Time) (rows []mailboxRow, other []mailbox.Spec, err error) {
 	for _, spec := range fresh {
 		i := slices.IndexFunc(missing, func(r mailboxRow) bool { return r.Address == spec.Address })
@@ -302,7 +302,7 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 	return rows, err
 }
 
-// renewReservations marks the unfinished creations among specs as in progress again.
+// renewReservations restarts the grace period of the creations among specs that have no result.
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]
@@ -320,8 +320,8 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 	return nil
 }
 
-// inSpecOrder returns the rows in the order of specs. The first held rows existed before the
-// reservation.
+// inSpecOrder returns the rows in the order of specs. The first held rows are those that were
+// stored before the reservation.
 func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow) []mailbox.Mailbox {
 	boxes := make([]mailbox.Mailbox, 0, len(specs))
 	for _, spec := range specs {

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// observationRow says when the parts of a row were observed, and since when the platform does not
-// show the row's object. Its table is one of the tables below.
+// observationRow holds when the parts of a row were last observed, and since when the platform does
+// not show the row's object. It is stored in one of the tables below.
 type observationRow struct {
 	bun.BaseModel `bun:"table:domain_observations,alias:o"`
 
@@ -30,23 +30,26 @@ type observationRow struct {
 	MissingSince time.Time     `bun:",nullzero"`
 }
 
-// observedTimes maps a part to the time of its observation. Renaming a part requires a migration.
+// observedTimes maps the name of a part to the time of its last observation. Renaming a part
+// requires a migration.
 type observedTimes map[string]time.Time
 
-// observationTable names a table of observations, and whether its objects can be missing.
+// observationTable is a table of observations. missing is true if its objects can be missing at the
+// platform.
 type observationTable struct {
 	name    string
 	missing bool
 }
 
 var (
-	ofTenants      = observationTable{name: "tenant_observations"}
-	ofDomains      = observationTable{name: "domain_observations", missing: true}
-	ofMailboxes    = observationTable{name: "mailbox_observations", missing: true}
-	ofIntegrations = observationTable{name: "integration_observations"}
+	tenantObservations      = observationTable{name: "tenant_observations"}
+	domainObservations      = observationTable{name: "domain_observations", missing: true}
+	mailboxObservations     = observationTable{name: "mailbox_observations", missing: true}
+	integrationObservations = observationTable{name: "integration_observations"}
 )
 
-// The conditions that a domain d and a mailbox m are not missing.
+// The SQL conditions that the domain with the alias d, or the mailbox with the alias m, is not
+// missing.
 const (
 	presentDomain = "NOT EXISTS (SELECT 1 FROM domain_observations AS o " +
 		"WHERE o.account_id = d.account_id AND o.id = d.id AND o.missing_since IS NOT NULL)"
@@ -54,8 +57,8 @@ const (
 		"WHERE o.account_id = m.account_id AND o.id = m.id AND o.missing_since IS NOT NULL)"
 )
 
-// observations returns the stored observations of rows by their ids. A row that was never observed
-// gets the zero value. The caller has locked the rows.
+// observations returns the stored observations of rows, keyed by their ids. The result has the zero
+// value for a row that was never observed. The caller has locked the rows.
 func observations(ctx context.Context, tx bun.IDB, table observationTable, owner string, ids ...string) (map[string]observationRow, error) {
 	all := make(map[string]observationRow, len(ids))
 	if len(ids) == 0 {
@@ -90,7 +93,7 @@ func saveObservations(ctx context.Context, tx bun.IDB, table observationTable, r
 	return err
 }
 
-// newObservation returns the row of these parts. Parts that were never observed are left out.
+// newObservation returns the row for these parts. It omits parts that were never observed.
 func newObservation(owner, id string, parts observedTimes, missingSince time.Time) observationRow {
 	stored := make(observedTimes, len(parts))
 	for part, at := range parts {
@@ -163,15 +166,15 @@ func (r observationRow) ofIntegration(i integration.Integration) integration.Int
 	return i
 }
 
-// mergeDomain stores an observation of a domain and returns the merged domain. The lock serialises
-// concurrent observations.
+// mergeDomain stores an observation of a domain and returns the merged domain. It locks the row, so
+// that concurrent observations are merged one after another.
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
 	lock := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
 	if err := orDomainNotFound(s.db.LockRows(lock, "d").Scan(ctx)); err != nil {
 		return domain.Domain{}, err
 	}
-	stored, err := observations(ctx, tx, ofDomains, row.AccountID, row.ID)
+	stored, err := observations(ctx, tx, domainObservations, row.AccountID, row.ID)
 	if err != nil {
 		return domain.Domain{}, err
 	}
@@ -193,11 +196,11 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...change[do
 			return err
 		}
 		if c.after.Observed != c.before.Observed || !c.after.MissingSince.Equal(c.before.MissingSince) {
-			rows = append(rows, domainObservation(owner, c.after)) // a read of the DNS observes nothing at the platform
+			rows = append(rows, domainObservation(owner, c.after)) // a read of the DNS is not an observation of the platform
 		}
 		emitDomain(ctx, owner, c)
 	}
-	return saveObservations(ctx, tx, ofDomains, rows...)
+	return saveObservations(ctx, tx, domainObservations, rows...)
 }
 
 // domainsWithObservations returns the domains of rows with their stored observations.
@@ -206,7 +209,7 @@ func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows
 	for _, row := range rows {
 		ids = append(ids, row.ID)
 	}
-	stored, err := observations(ctx, tx, ofDomains, owner, ids...)
+	stored, err := observations(ctx, tx, domainObservations, owner, ids...)
 	all := make([]domain.Domain, 0, len(rows))
 	for _, row := range rows {
 		all = append(all, stored[row.ID].ofDomain(row.domain()))
@@ -225,7 +228,7 @@ func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t ten
 	if err != nil {
 		return err
 	}
-	stored, err := observations(ctx, tx, ofTenants, row.AccountID, row.ID)
+	stored, err := observations(ctx, tx, tenantObservations, row.AccountID, row.ID)
 	if err != nil {
 		return err
 	}
@@ -240,16 +243,17 @@ func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t ten
 	if err != nil {
 		return err
 	}
-	return saveObservations(ctx, tx, ofTenants, tenantObservation(row.AccountID, merged))
+	return saveObservations(ctx, tx, tenantObservations, tenantObservation(row.AccountID, merged))
 }
 
-// mergeMailbox stores an observation of a mailbox. The lock serialises concurrent observations.
+// mergeMailbox stores an observation of a mailbox. It locks the row, so that concurrent
+// observations are merged one after another.
 func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
 	row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.Lookup(m.ID))
 	if err != nil {
 		return err
 	}
-	stored, err := observations(ctx, tx, ofMailboxes, row.AccountID, row.ID)
+	stored, err := observations(ctx, tx, mailboxObservations, row.AccountID, row.ID)
 	if err != nil {
 		return err
 	}
@@ -267,7 +271,7 @@ func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (
 	return row, err
 }
 
-// saveMailboxes stores the platform's part of changed mailboxes with their observations.
+// saveMailboxes stores what the platform shows of changed mailboxes, with their observations.
 func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...change[mailbox.Mailbox]) error {
 	rows := make([]observationRow, 0, len(all))
 	for _, c := range all {
@@ -281,5 +285,5 @@ func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...change[
 		rows = append(rows, mailboxObservation(owner, c.after))
 		emitMailbox(ctx, owner, c, event.MailboxVanished)
 	}
-	return saveObservations(ctx, tx, ofMailboxes, rows...)
+	return saveObservations(ctx, tx, mailboxObservations, rows...)
 }

@@ -34,8 +34,8 @@ type forgottenRow struct {
 	ForgottenAt time.Time
 }
 
-// removedMailboxRow is a mailbox that discoveries leave out for the duration
-// observation.ReplicaLag.
+// removedMailboxRow is a mailbox that discoveries ignore for the duration observation.ReplicaLag
+// after its removal.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -67,7 +67,7 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	return err
 }
 
-// deleteTenant deletes a tenant and the record of its holder, and adds the events of everything
+// deleteTenant deletes a tenant and the record of its holder, and emits the events of everything
 // that the account loses. It reports whether the account held the tenant. It takes its locks in the
 // same order as SaveDiscovery.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
@@ -97,7 +97,7 @@ func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string
 	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
 		return false, err
 	}
-	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {
+	if err := s.deleteDomains(ctx, tx, owner, convertAll(rows, domainRow.domain)); err != nil {
 		return false, err
 	}
 	emitTenant(ctx, owner, change[tenant.Tenant]{before: t.tenant()})
@@ -169,7 +169,7 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 			return nil
 		}
 		removal, merged.Observed.Change = ports.DomainRemoval{}, time.Time{}
-		return saveObservations(ctx, tx, ofDomains, domainObservation(row.AccountID, merged))
+		return saveObservations(ctx, tx, domainObservations, domainObservation(row.AccountID, merged))
 	})
 	return removal, err
 }
@@ -192,7 +192,7 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 		if err != nil {
 			return err
 		}
-		present, _, err := mailboxesOf(ctx, tx, row)
+		present, _, err := mailboxesOfDomain(ctx, tx, row)
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 	})
 }
 
-// leaveOutForgotten deletes the removed domains of a tenant from found, which holds only domains
+// leaveOutForgotten deletes the removed domains of a tenant from found. found contains only domains
 // without a row.
 func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
 	var names []string
@@ -278,7 +278,7 @@ func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state 
 		return err
 	}
 	if len(gone) == 0 {
-		stored, err := observations(ctx, tx, ofMailboxes, t.AccountID, row.ID)
+		stored, err := observations(ctx, tx, mailboxObservations, t.AccountID, row.ID)
 		if err != nil {
 			return err
 		}

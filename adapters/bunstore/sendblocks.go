@@ -127,7 +127,7 @@ func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, c sendlim
 	return true, deleteBlock(ctx, tx, state.AccountID, ident.Lookup(c.Box))
 }
 
-// saveBlock stores the scope whose rule blocks a mailbox, and the reason.
+// saveBlock stores the reason of a block, and the scope whose rule blocks the mailbox.
 func saveBlock(ctx context.Context, tx bun.IDB, owner string, c sendlimit.Change) error {
 	block := blockRow{AccountID: owner, MailboxID: ident.Lookup(c.Box), Scope: storedText(c.Scope)}
 	if _, err := tx.NewInsert().Model(&block).On("CONFLICT (account_id, mailbox_id) DO UPDATE").Set("scope = EXCLUDED.scope").Exec(ctx); err != nil {
@@ -147,8 +147,8 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policies of these scopes that belong to a domain that no longer
-// exists. A new domain with the same name does not keep them.
+// deleteOrphanPolicies deletes those policies of the scopes whose domain no longer exists. Without
+// it, a new domain with the same name would get the old policy.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -159,10 +159,10 @@ func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, 
 }
 
 // blockReasons returns the reason for each blocked mailbox, keyed by mailbox id.
-func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailboxRow) (map[string]blockReasonRow, error) {
+func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow) (map[string]blockReasonRow, error) {
 	reasons := map[string]blockReasonRow{}
 	var blocked []string
-	for _, m := range boxes {
+	for _, m := range mailboxes {
 		if !m.BlockedAt.IsZero() {
 			blocked = append(blocked, m.ID)
 		}
@@ -179,8 +179,8 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailbox
 	return reasons, nil
 }
 
-// sendBox returns the mailbox in the form that enforcement evaluates. Earlier releases stored no
-// block reason. For the blocks of these releases, reason and BlockedBy are zero.
+// sendBox returns the mailbox in the form that enforcement evaluates. reason is zero for a block
+// that an earlier release stored, and then the field BlockedBy of the result is zero too.
 func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
@@ -237,8 +237,8 @@ func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Chang
 	return all, err
 }
 
-// dropIntents deletes the stored intents of a tenant. It keeps those of the mailboxes in open, whose
-// changes at the platform have no known outcome yet.
+// dropIntents deletes the stored intents of a tenant. It keeps the intents of the mailboxes in
+// open, because the outcome of their changes at the platform is not known yet.
 func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []string) error {
 	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).

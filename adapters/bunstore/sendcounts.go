@@ -37,7 +37,7 @@ func (r dayCountRow) count() sendlimit.Count {
 	return sendlimit.Count{Day: r.DayStart.UTC(), Final: r.Settled, Recent: r.Recent, Partial: !r.CountedAt.After(r.DayStart)}
 }
 
-// countRetention is how long counts are kept after the last reading that can change them.
+// countRetention is how long a count is kept after the last reading that can change it.
 const countRetention = 48 * time.Hour
 
 // SendBoxes implements ports.SendRuns.
@@ -56,8 +56,7 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 		for _, m := range boxes {
 			ids = append(ids, m.ID)
 		}
-		// The query names the ids, because a join may scan the counts of the account's other
-		// tenants.
+		// The query names the ids. A join could scan the counts of the account's other tenants.
 		for chunk := range slices.Chunk(ids, batchSize) {
 			var counted []dayCountRow
 			if err := tx.NewSelect().Model(&counted).Where("ms.account_id = ?", owner).Where("ms.mailbox_id IN (?)", bun.List(chunk)).
@@ -106,9 +105,9 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 	})
 }
 
-// retiredMark returns the mark (see ports.SendRun) before which counts are obsolete. It is the
-// earlier mark of two runs, because the clock of one run may be ahead. newDay is true once a day,
-// which is often enough to delete counts.
+// retiredMark returns the mark before which counts are obsolete (see ports.SendRun). It is the
+// earlier mark of two successive runs, because the clock of one of them may be fast. newDay is true
+// once a day, which is often enough to delete counts.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -119,7 +118,8 @@ func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	return previous, true
 }
 
-// saveDayCounts stores the counts of existing mailboxes and updates the visible counts of today.
+// saveDayCounts stores the counts of mailboxes that still exist. It also updates the counts of
+// today that callers see.
 func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailboxIDs []string, c ports.SendCounts) error {
 	var rows []dayCountRow
 	var today []string
@@ -149,7 +149,8 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 	return updateTodayCounts(ctx, tx, state, today, c)
 }
 
-// updateTodayCounts copies the counts of today to the mailboxes, where callers see them.
+// updateTodayCounts copies the counts of today to the rows of the mailboxes. Callers see these
+// copies.
 func updateTodayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, ids []string, c ports.SendCounts) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		if _, err := tx.NewUpdate().Model((*mailboxRow)(nil)).
@@ -248,20 +249,21 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 }
 
 const (
-	// readySince is about when a tenant without runs could have had its first run.
+	// readySince approximates when a tenant without runs could have had its first run.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is when a tenant became due. A due time before the consent does not count: it is
-	// from an earlier connection of the tenant, or means that the tenant is due at once.
+	// waitsSince is when a tenant became due. A due time before the consent is ignored: it belongs
+	// to an earlier connection of the tenant, or it means that the tenant is due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
-	// limitedTenant holds for a tenant with a limit in force.
+	// limitedTenant is the condition that a tenant has a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
 	// countedAt is when a tenant's mailboxes were counted. All mailboxes of a tenant are counted at
-	// the same time. A future time comes from clock skew and counts as missing.
+	// the same time. A time in the future can only come from clock skew, so the tenant counts as
+	// not counted.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
-	// maxMarkLag is how far the mark of a tenant (see ports.SendRun) may lag behind if its counts
-	// are current. It is the length of the longest day. The mark is used for tenants without
-	// mailboxes, which have no counts.
+	// maxMarkLag is how far the mark of a tenant (see ports.SendRun) may lag behind the current
+	// time if its counts are current. It is the length of the longest day. The mark is used for
+	// tenants without mailboxes, because they have no counts.
 	maxMarkLag = 26 * time.Hour
 	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
 	// the bootstrap is ready.

@@ -47,12 +47,11 @@ func policyNotFound() error {
 	return fault.PolicyNotFound.With("no send limit is enforced for this scope")
 }
 
-// domainOfPolicy holds for a policy of the whole tenant, and for a policy whose own domain still
-// exists. A new domain with the same name does not count.
+// domainOfPolicy is the condition that a policy applies to the whole tenant, or that the policy's
+// own domain still exists. A new domain with the same name is a different domain.
 const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHERE d.account_id = sp.account_id AND d.id = sp.domain_id AND d.added))"
 
-// policiesOfTenant selects a tenant left-joined with its policies in force, as domainsOfTenant does
-// with domains.
+// policiesOfTenant selects a tenant left-joined with its policies in force, see domainsOfTenant.
 func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("sp.*").
 		Join("LEFT JOIN send_policies AS sp ON "+policyOfTenant+" AND sp.daily_send_limit IS NOT NULL AND "+
@@ -106,7 +105,7 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 		if err != nil {
 			return err
 		}
-		// The policy of a deleted domain is replaced if a new domain has the same name.
+		// The stored policy may belong to a deleted domain with the same name. It is then replaced.
 		replaced := tx.NewDelete().Where("sp.account_id = ?", fresh.AccountID).
 			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID)
 		if _, err := deletePolicies(ctx, tenant.GUID(ident.Lookup(string(id))), replaced); err != nil {
@@ -126,11 +125,11 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.Lookup(string(id))), nil
 }
 
-// deletePolicies runs q, which deletes policies of a tenant. It returns the number of deleted
-// policies.
-func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (int, error) {
+// deletePolicies runs the query, which deletes policies of a tenant. It returns the number of
+// deleted policies.
+func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
-	if err := q.Model(&deleted).Returning("*").Scan(ctx); err != nil {
+	if err := query.Model(&deleted).Returning("*").Scan(ctx); err != nil {
 		return 0, err
 	}
 	for _, row := range deleted {
@@ -139,8 +138,8 @@ func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (in
 	return len(deleted), nil
 }
 
-// newPolicyRowFor returns an unsaved policy row of the tenant and scope, with the tenant locked. It
-// fails if the tenant or the domain does not exist.
+// newPolicyRowFor returns a policy row of the tenant and the scope that is not stored yet. It locks
+// the tenant. It fails if the tenant or the domain does not exist.
 func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, scope string) (policyRow, error) {
 	row := policyRow{AccountID: owner, DomainID: ident.Zero, Scope: scope}
 	var t tenantRow

@@ -36,8 +36,9 @@ func (r sendTenantRow) run(id string) ports.SendRun {
 	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
-// These conditions join rows of one account. Each condition is defined only here: a statement
-// without the account would not fail, but return rows of other accounts.
+// These conditions join rows of one account. Each of them compares account ids. A statement without
+// that comparison would not fail: it would return rows of other accounts. So each condition is
+// written only here.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -53,16 +54,16 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 const maxClockSkew = 5 * time.Minute
 
 // isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. A due time
-// further ahead than sendlimit.MaxInterval plus maxClockSkew can only come from a wrong clock, so
-// the tenant counts as due.
+// that is later than now plus sendlimit.MaxInterval plus maxClockSkew can only come from a wrong
+// clock. The tenant then counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
 	return []any{storedTime(now), storedTime(now.Add(sendlimit.MaxInterval + maxClockSkew))}
 }
 
-// enforceable restricts a query to tenants whose sent messages can be read. It includes suspended
-// accounts, because their blocked mailboxes must still be unblocked.
+// enforceable restricts a query to tenants whose sent messages can be read. It also selects tenants
+// of suspended accounts, because their blocked mailboxes must still be unblocked.
 func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 	return q.TableExpr("tenants AS t").
 		Where("t.consent = ?", string(tenant.ConsentGranted)).Where("t.bootstrap = ?", string(tenant.BootstrapReady))
@@ -146,13 +147,13 @@ func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
 }
 
-// inSendRun runs w in one transaction if the run still holds the tenant. held reports whether it
-// does. inSendRun locks the row of the tenant, so that no other run takes the tenant before the
-// transaction ends.
-func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, w sendRunFunc) (held bool, err error) {
+// inSendRun runs work in one transaction if the run still holds the tenant's lease. held reports
+// whether it does. inSendRun locks the row of the tenant, so that no other run claims the tenant
+// before the transaction ends.
+func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, work sendRunFunc) (held bool, err error) {
 	return s.inSendRunLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockSendRun(ctx, tx, r, state)
-	}, w)
+	}, work)
 }
 
 func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, state *sendTenantRow) error {
@@ -165,9 +166,9 @@ func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, st
 // tenant.
 type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inSendRunLocking is inSendRun with a different way to lock the tenant's row. lock must return
-// sql.ErrNoRows if the run no longer holds the tenant.
-func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, w sendRunFunc) (held bool, err error) {
+// inSendRunLocking is inSendRun with the caller's way to lock the tenant's row. lock must return
+// sql.ErrNoRows if the run no longer holds the tenant's lease.
+func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (held bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
 		var state sendTenantRow
 		err := lock(ctx, tx, &state)
@@ -177,7 +178,7 @@ func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock fun
 		if err != nil {
 			return err
 		}
-		return w(ctx, tx, state)
+		return work(ctx, tx, state)
 	})
 	return held && err == nil, err
 }
@@ -205,9 +206,9 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return row.run(guid), err == nil, err
 }
 
-// lockSendState locks the enforcement state of a tenant before its other rows change. Enforcement
-// runs also lock this row first, so that the two do not deadlock. A tenant that never had a run has
-// no row and is due anyway.
+// lockSendState locks the enforcement state of a tenant. Call it before you change other rows of
+// the tenant: enforcement runs also lock this row first, so the two do not deadlock. A tenant that
+// never had a run has no row, and is due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -217,8 +218,8 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of 
 }
 
 // makeDue makes a tenant due at now, if it is not due earlier. A run in progress may have read the
-// old values. makeDue then sets the due time just before the due time that the run claimed.
-// ReleaseTenant keeps this earlier time, and the tenant is evaluated again.
+// values before the change. makeDue then sets a due time just before the one that the run claimed.
+// ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	due := storedTime(now)
 	if due.After(state.DueAt) {
@@ -235,7 +236,7 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 	return err
 }
 
-// heldTenantRow is a tenant and its time zone, found by its GUID alone.
+// heldTenantRow is a connected tenant and its time zone, found by the tenant's GUID alone.
 type heldTenantRow struct {
 	tenantRow `bun:",extend"`
 
@@ -289,7 +290,7 @@ func (s *Store) SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string
 	return access.AccountID(held.AccountID), err
 }
 
-// afterAllDays is later than any day that was counted.
+// afterAllDays is later than the start of any counted day.
 var afterAllDays = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // deleteDayCounts deletes the counts of a tenant's mailboxes for days that began before a time.

@@ -65,11 +65,11 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		Status: integration.ConnectionPending, UpdatedAt: row.CreatedAt,
 	})
 	return s.inTransaction(ctx, "begin OAuth session", func(ctx context.Context, tx bun.IDB) error {
-		e, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
+		eligible, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 		if err != nil {
 			return err
 		}
-		if e.Elsewhere { // as in checkNotHeld
+		if eligible.Elsewhere { // as in checkNotHeld
 			return connectedElsewhere()
 		}
 		if err := expireSessions(ctx, tx, row, stale); err != nil {
@@ -78,15 +78,15 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if err := savePendingConnection(ctx, tx, connection); err != nil {
 			return err
 		}
-		// The unique index admits one of several concurrent sessions.
+		// If sessions begin concurrently, the unique index admits one of them.
 		res, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
 		return requireRow(res, err, fault.SessionActive.With("a session of the mailbox is pending at this integration"))
 	})
 }
 
 // expireSessions expires the pending session of the mailbox, which would block the new session. It
-// expires only a session whose link was not returned. Such a session must also be past its end, or
-// have begun before stale.
+// expires only a session whose link was not returned to the caller, and that is past its end or
+// began before stale.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
 	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
@@ -94,9 +94,9 @@ func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale tim
 	return err
 }
 
-// failPendingSession ends the pending session of a mailbox that is disconnected.
-func failPendingSession(ctx context.Context, tx bun.IDB, of connectionRow) error {
-	_, err := updatePendingSession(tx, of.AccountID, of.IntegrationID, of.MailboxID).
+// failPendingSession ends the pending session of a mailbox that is being disconnected.
+func failPendingSession(ctx context.Context, tx bun.IDB, connection connectionRow) error {
+	_, err := updatePendingSession(tx, connection.AccountID, connection.IntegrationID, connection.MailboxID).
 		Set("status = ?", string(integration.SessionFailed)).Set("reason = ?", string(integration.ConnectionDisconnected)).Exec(ctx)
 	return err
 }
@@ -172,8 +172,8 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 }
 
 // savePendingSession stores a session that is still pending. A success also replaces an expiry that
-// a concurrent request stored, unless the mailbox was disconnected since. savePendingSession returns
-// the number of changed rows.
+// a concurrent request stored, unless the mailbox was disconnected in the meantime.
+// savePendingSession returns the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	disconnected := tx.NewSelect().Model((*connectionRow)(nil)).ColumnExpr("1").Where("mc.account_id = ?", row.AccountID).
 		Where("mc.integration_id = ?", row.IntegrationID).Where("mc.mailbox_id = ?", row.MailboxID).
@@ -191,9 +191,9 @@ func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64,
 
 // saveSessionConnection stores the connection of a session. The connection exists, because deleting
 // it would also delete the session.
-func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
-	c.IntegrationID, c.MailboxID = of.IntegrationID, of.MailboxID
-	row := newConnectionRow(of.AccountID, c)
+func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, session sessionRow, c integration.Connection) error {
+	c.IntegrationID, c.MailboxID = session.IntegrationID, session.MailboxID
+	row := newConnectionRow(session.AccountID, c)
 	if err := checkNotHeld(ctx, tx, row); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, of sessio
 
 // ClaimSessionCheck implements ports.Connections.
 func (s *Store) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
-	return s.execChanged(ctx, "take a look at OAuth session", func(db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "claim check of OAuth session", func(db bun.IDB) (sql.Result, error) {
 		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", storedTime(now)).
 			Where("os.account_id = ?", accountKey(owner)).Where("os.id = ?", ident.Lookup(sessionID)).
 			Where("os.status = ?", string(integration.SessionPending)).

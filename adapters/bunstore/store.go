@@ -72,8 +72,8 @@ type Options struct {
 	Operator string
 	// Now is the clock of events, time.Now by default.
 	Now func() time.Time
-	// AllowNoSMTPAuth is true if operators accept tenants without SMTP AUTH, so that SMTP AUTH is
-	// not a condition of the readiness that events show.
+	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. SMTP AUTH is then
+	// not a condition of the readiness in events.
 	AllowNoSMTPAuth bool
 	TracerProvider  trace.TracerProvider
 	MeterProvider   metric.MeterProvider
@@ -128,8 +128,8 @@ var _ interface {
 	ports.Idempotency
 } = (*Store)(nil)
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with database.ErrTooOld if the
-// schema requires a newer release. It does not migrate.
+// Open connects to sqlite:///path, Memory or postgres://… It does not migrate the schema. It fails
+// with database.ErrTooOld if the schema requires a newer release.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o)
 }
@@ -157,18 +157,20 @@ func (s *Store) Close() error { return s.db.Close() }
 // Ping returns an error if the database does not answer.
 func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
-// Migrate brings the schema up to this release. It fails with database.ErrTooOld if the schema
-// requires a newer release.
+// Migrate applies the migrations that the database lacks. It fails with database.ErrTooOld if the
+// schema requires a newer release.
 func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 
 // Pending returns the names of the migrations that this release has and the database lacks.
 func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
 
-// inTransaction runs w in one transaction. Its last steps store the events that w emitted, and then
-// the audit entries and the act of the request, always in this order. It records a change in the
-// ports.Effects of ctx if w succeeded and changed rows, even if the commit failed, because the
-// outcome of a failed commit is unknown. It records a completion only after the commit.
-func (s *Store) inTransaction(ctx context.Context, operation string, w database.Func) error {
+// inTransaction runs work in one transaction. The last steps of the transaction store the events
+// that work emitted, and then the audit entries and the act of the request, always in this order.
+//
+// If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
+// ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It
+// records a completion only after the commit.
+func (s *Store) inTransaction(ctx context.Context, operation string, work database.Func) error {
 	return s.db.RetryWrite(ctx, operation, func() error {
 		var inside ports.Effects
 		var rolledBack error
@@ -177,7 +179,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w database.
 		err := s.db.Transaction(ports.WithEffects(ctx, &inside), func(ctx context.Context, tx bun.IDB) error {
 			var events pendingEvents
 			inner := context.WithValue(context.WithValue(ctx, pendingEventsKey{}, &events), pendingEntriesKey{}, &entries)
-			rolledBack = w(inner, tx)
+			rolledBack = work(inner, tx)
 			changed := inside.Seen().Changed
 			if rolledBack == nil {
 				rolledBack = s.storeEvents(context.WithValue(ctx, pendingEventsKey{}, &events), tx, &events)
@@ -204,12 +206,12 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w database.
 	})
 }
 
-// changeHook records in the ports.Effects of the context that a statement changed rows.
+// changeHook notes in the ports.Effects of the context that a statement changed rows.
 type changeHook struct{}
 
 func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-// AfterQuery records a change unless the statement is known to have changed no row. A statement
+// AfterQuery notes a change unless the statement is known to have changed no row. A statement
 // without a result counts as a change: it returned rows, or its answer was lost.
 func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
@@ -223,16 +225,18 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	ports.RecordChange(ctx)
 }
 
-// storedText replaces bytes that PostgreSQL rejects, because texts from providers can contain
-// anything. It inserts a mark instead of deleting the byte, so that "a\x00b" does not become "ab".
+// storedText replaces bytes that PostgreSQL rejects, because texts from providers can contain any
+// byte. It puts a replacement character in their place. If it deleted them, "a\x00b" does not
+// become "ab".
 func storedText(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
 
-// storedTime returns t in UTC and with the microsecond precision of both databases.
+// storedTime returns t in UTC, truncated to microseconds, which is the precision of both databases.
 func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// sealedColumns names the column of each table that holds data encrypted with the keyset.
+// sealedColumns maps each table that holds data encrypted with the keyset to the column of that
+// data.
 var sealedColumns = map[string]string{
 	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
 	"integrations": "credential", "webhooks": "secret",
@@ -254,7 +258,8 @@ func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// whereIn limits a query to rows with one of the values, if there are values.
+// whereIn restricts a query to rows with one of the values. It does not restrict the query if there
+// are no values.
 func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {
 	if len(values) == 0 {
 		return q
@@ -262,7 +267,7 @@ func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuer
 	return q.Where("? IN (?)", bun.Ident(column), bun.List(values))
 }
 
-func each[A, B any](list []A, convert func(A) B) []B {
+func convertAll[A, B any](list []A, convert func(A) B) []B {
 	converted := make([]B, 0, len(list))
 	for _, item := range list {
 		converted = append(converted, convert(item))

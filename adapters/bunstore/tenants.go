@@ -46,8 +46,8 @@ type tenantRow struct {
 	MailboxCount     int `bun:",scanonly"`
 }
 
-// scanTenant reads a row of tenantQuery column by column. Most requests need it, and bun's lookup
-// of each column's field is slower.
+// scanTenant reads a row of tenantQuery. Most requests need it. Bun would look the field of each
+// column up for each row, which is slower.
 func scanTenant(from database.Row) (tenant.Tenant, error) {
 	var r tenantRow
 	var synced *time.Time
@@ -102,15 +102,15 @@ func (r tenantRow) tenant() tenant.Tenant {
 	}
 }
 
-// ofTenant restricts the counts to one tenant of the owner.
+// ofTenant is the SQL condition that restricts the counts to one tenant of the owner.
 const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
 
-// tenantQuery selects the owner's tenants with their counts in one statement. If only is not nil,
+// tenantQuery selects the owner's tenants with their counts in one statement. If guid is not nil,
 // it selects only the tenant with this GUID.
-func tenantQuery(db bun.IDB, rows, owner, only any) *bun.SelectQuery {
+func tenantQuery(db bun.IDB, rows, owner, guid any) *bun.SelectQuery {
 	oneTenant, args := "", []any{owner}
-	if only != nil {
-		oneTenant, args = ofTenant, []any{owner, owner, only}
+	if guid != nil {
+		oneTenant, args = ofTenant, []any{owner, owner, guid}
 	}
 	mailboxArgs := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
 	q := db.NewSelect().Model(rows).ColumnExpr("?TableColumns").
@@ -123,8 +123,8 @@ func tenantQuery(db bun.IDB, rows, owner, only any) *bun.SelectQuery {
 		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes AS m WHERE account_id = ? AND stage IN (?) AND "+
 			presentMailbox+oneTenant+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
 		Where("t.account_id = ?", owner)
-	if only != nil {
-		q = q.Where("t.guid = ?", only)
+	if guid != nil {
+		q = q.Where("t.guid = ?", guid)
 	}
 	return q
 }
@@ -214,20 +214,20 @@ func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) 
 	return t, err
 }
 
-// Attach implements ports.Tenants. The account's lock makes reading the plan, counting the tenants
-// and claiming a slot one step. If several accounts attach a tenant, the primary key of
+// Attach implements ports.Tenants. It holds the account's lock while it reads the plan, counts the
+// tenants and claims a slot. If several accounts attach the same tenant, the primary key of
 // tenant_holders admits one of them.
 func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
 	row := newTenantRow(accountKey(owner), t)
 	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
 	var attached tenant.Tenant
 	err := s.inTransaction(ctx, "attach tenant", func(ctx context.Context, tx bun.IDB) error {
-		acc, err := s.lockOpenAccount(ctx, tx, row.AccountID)
+		account, err := s.lockOpenAccount(ctx, tx, row.AccountID)
 		if err != nil {
 			return err
 		}
 		if !row.Managed {
-			if err := acc.Entitled(); err != nil {
+			if err := account.Entitled(); err != nil {
 				return err
 			}
 		}
@@ -236,7 +236,7 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 			return err
 		}
 		if !renewed {
-			if err := claimSlot(ctx, tx, row, acc); err != nil {
+			if err := claimSlot(ctx, tx, row, account); err != nil {
 				return err
 			}
 		}
@@ -247,7 +247,7 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 			return err
 		}
 		if !row.Managed {
-			enter(ctx, row.AccountID, administratorEntry(audit.ConnectTenant, row.ConnectedBy, row.GUID))
+			addEntry(ctx, row.AccountID, administratorEntry(audit.ConnectTenant, row.ConnectedBy, row.GUID))
 			return nil
 		}
 		return s.recordAssignment(ctx, tx, row, attached)
@@ -290,9 +290,10 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 }
 
 // claimSlot stores a new tenant of an account. It fails if the account has no free tenant slot, or
-// if an account holds the tenant. acc was read under the account's lock.
-func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, acc access.Account) error {
-	if err := acc.MayAttach(acc.TenantsHeld); err != nil {
+// if an account already holds the tenant. The caller has read the account while it held the
+// account's lock.
+func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
+	if err := account.MayAttach(account.TenantsHeld); err != nil {
 		return err
 	}
 	holder := holderRow{GUID: row.GUID, AccountID: row.AccountID}

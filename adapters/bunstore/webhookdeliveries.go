@@ -55,21 +55,21 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 	}
 }
 
-// hookKey names a webhook in a list of values.
-type hookKey struct {
+// webhookKey identifies a webhook in a list of SQL values.
+type webhookKey struct {
 	AccountID string `bun:"type:uuid"`
 	WebhookID string `bun:"type:uuid"`
 }
 
-// hookKeys returns keys in the order in which webhooks are locked, each once.
-func hookKeys(keys []hookKey) []hookKey {
-	return slices.Compact(slices.SortedFunc(slices.Values(keys), func(a, b hookKey) int {
+// sortedWebhookKeys returns each key once, in the order in which webhooks are locked.
+func sortedWebhookKeys(keys []webhookKey) []webhookKey {
+	return slices.Compact(slices.SortedFunc(slices.Values(keys), func(a, b webhookKey) int {
 		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.WebhookID, b.WebhookID))
 	}))
 }
 
-// countClaimed counts the deliveries that a claim has, by webhook.
-func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []hookKey) (map[string]int, error) {
+// countClaimed counts the deliveries with an unexpired lease, by webhook.
+func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []webhookKey) (map[string]int, error) {
 	var counted []struct {
 		WebhookID string
 		Claimed   int
@@ -93,7 +93,7 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 		if err != nil {
 			return err
 		}
-		busy, err := s.countClaimed(ctx, tx, []hookKey{{row.AccountID, row.ID}})
+		busy, err := s.countClaimed(ctx, tx, []webhookKey{{row.AccountID, row.ID}})
 		if err != nil || busy[row.ID] >= webhook.MaxConcurrent {
 			return err
 		}
@@ -111,8 +111,8 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 	return claimed[0], true, nil
 }
 
-// resultRow is the result of a try in a list of values. Its names differ from those of the rows that
-// it changes.
+// resultRow is the result of a try, in a list of SQL values. Its columns must not have the names of
+// the columns that saveResults changes.
 type resultRow struct {
 	AccountID  string `bun:"type:uuid"`
 	DeliveryID string `bun:"type:uuid"`
@@ -129,21 +129,21 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 }
 
 // SaveDeliveries implements ports.Deliveries. It locks the webhooks that the results change before
-// the deliveries, in the order in which disabling a webhook locks them. Pending deliveries end
-// last, so that a delivery keeps the try that disabled its webhook.
+// the deliveries, as the disabling of a webhook does. It ends the pending deliveries of a disabled
+// webhook last, so that a delivery keeps the try that disabled the webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var all []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
-		results := hookResults(tried)
-		// Most results change no webhook: successes of one that works, and failures of one that is
-		// failing.
+		results := webhookResults(tried)
+		// Most results change no webhook. A success changes only a webhook that was failing, and a
+		// failure only one that was not.
 		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).
 			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
 				storedTime(now.Add(-webhook.DisableAfter))))
 		if err != nil {
 			return err
 		}
-		saved, err := saveResults(ctx, tx, each(tried, newResultRow))
+		saved, err := saveResults(ctx, tx, convertAll(tried, newResultRow))
 		if err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 				return err
 			}
 		}
-		due, err := s.dueOf(ctx, tx, each(results, func(r hookResult) hookKey { return r.hookKey }), now)
-		all = each(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
+		due, err := s.dueOf(ctx, tx, convertAll(results, func(r webhookResult) webhookKey { return r.webhookKey }), now)
+		all = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
 			return ports.SavedDelivery{Saved: saved[ident.Lookup(d.ID)], Due: due[ident.Lookup(d.WebhookID)]}
 		})
 		return err
@@ -167,25 +167,26 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 	return all, err
 }
 
-// hookResult tells which results the tries of a webhook had.
-type hookResult struct {
-	hookKey `bun:",extend"`
+// webhookResult says whether tries of a webhook succeeded, failed, or found that the endpoint is
+// gone.
+type webhookResult struct {
+	webhookKey `bun:",extend"`
 
 	Succeeded, Failed, Gone bool
 }
 
-// hookResults returns the results of each webhook, in the order in which webhooks are locked.
-func hookResults(tried []ports.TriedDelivery) []hookResult {
-	byHook := map[hookKey]hookResult{}
+// webhookResults returns the results of each webhook, in the order in which webhooks are locked.
+func webhookResults(tried []ports.TriedDelivery) []webhookResult {
+	byHook := map[webhookKey]webhookResult{}
 	for _, d := range tried {
-		key := hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
+		key := webhookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
 		r, succeeded := byHook[key], d.Status == webhook.Delivered
-		byHook[key] = hookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded, r.Gone || d.Gone}
+		byHook[key] = webhookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded, r.Gone || d.Gone}
 	}
-	return each(hookKeys(slices.Collect(maps.Keys(byHook))), func(k hookKey) hookResult { return byHook[k] })
+	return convertAll(sortedWebhookKeys(slices.Collect(maps.Keys(byHook))), func(k webhookKey) webhookResult { return byHook[k] })
 }
 
-// saveResults stores the results of deliveries that are still claimed with the same epoch, and
+// saveResults stores the results of deliveries that still have the epoch of their claim, and
 // returns the ids of these deliveries.
 func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
 	var ids []string
@@ -204,7 +205,7 @@ func setOf(ids []string) map[string]bool {
 	return set
 }
 
-// noteResults changes a webhook as the results of its tries say.
+// noteResults updates the status of a webhook after the results of its tries.
 func noteResults(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports.TriedDelivery) error {
 	before := hook.webhook()
 	w, reason := before, webhook.Reason("")
@@ -224,8 +225,8 @@ func noteResults(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports
 	return failPending(ctx, tx, hook.AccountID, hook.ID, reason)
 }
 
-// dueOf returns the webhooks with due deliveries that no claim has.
-func (s *Store) dueOf(ctx context.Context, tx bun.IDB, keys []hookKey, now time.Time) (map[string]bool, error) {
+// dueOf returns the webhooks that have due deliveries without an unexpired lease.
+func (s *Store) dueOf(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]bool, error) {
 	due := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
 		Where("wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
 		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock())
@@ -262,7 +263,7 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 		}
 		return list.Scan(ctx)
 	})
-	return each(rows, deliveryRow.delivery), err
+	return convertAll(rows, deliveryRow.delivery), err
 }
 
 // Redeliver implements ports.Deliveries.
@@ -299,7 +300,7 @@ func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]po
 			Where(ofActiveAccount("wd")).GroupExpr("wd.account_id, wd.webhook_id").
 			OrderExpr("min(wd.next_attempt_at), wd.webhook_id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
-	return each(rows, func(r webhookRow) ports.DueWebhook {
+	return convertAll(rows, func(r webhookRow) ports.DueWebhook {
 		return ports.DueWebhook{Account: access.AccountID(r.AccountID), ID: r.ID}
 	}), err
 }

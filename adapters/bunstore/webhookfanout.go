@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// AccountsBehind implements ports.Deliveries. The order is random. In the order of the ids, the last
-// accounts would wait as long as the first ones have new events, and all processes would lock the
-// same accounts.
+// AccountsBehind implements ports.Deliveries. The order is random. If the accounts were in the
+// order of their ids, the last ones would wait as long as the first ones have new events. Also, all
+// processes would lock the same accounts.
 func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.db.Run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
@@ -29,16 +29,16 @@ func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.Account
 			Join("JOIN event_logs AS el ON el.account_id = w.account_id AND el.last_sequence > w.position").
 			Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")).Group("w.account_id").OrderExpr("random()").Limit(int64(limit)).Scan(ctx, &ids)
 	})
-	return each(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
+	return convertAll(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
 }
 
-// FanOut implements ports.Deliveries. The lock on the webhooks lets one of several concurrent calls
-// read the events. The others find the positions raised.
+// FanOut implements ports.Deliveries. It locks the webhooks, so one of several concurrent calls
+// reads the events. The others then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FannedOut, error) {
 	var fanned ports.FannedOut
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
 		fanned = ports.FannedOut{}
-		accounts := bun.List(each(owners, accountKey))
+		accounts := bun.List(convertAll(owners, accountKey))
 		var hooks []webhookRow
 		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id IN (?)", accounts).Where("w.status = ?", string(webhook.Enabled)).
 			Where(ofActiveAccount("w")).Order("w.account_id", "w.id"), "w").Scan(ctx)
@@ -57,7 +57,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 		if err != nil {
 			return err
 		}
-		keys := each(positions, func(p hookPosition) hookKey { return p.hookKey })
+		keys := convertAll(positions, func(p webhookPosition) webhookKey { return p.webhookKey })
 		claimed, err := s.countClaimed(ctx, tx, keys)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 			added.add(p, events[p.AccountID])
 		}
 		fanned = ports.FannedOut{Claimed: added.claims, Waiting: added.waiting,
-			More: slices.ContainsFunc(positions, func(p hookPosition) bool { return p.more })}
+			More: slices.ContainsFunc(positions, func(p webhookPosition) bool { return p.more })}
 		if err := s.insertDeliveries(ctx, tx, added.rows, lease); err != nil {
 			return err
 		}
@@ -81,26 +81,27 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 	return fanned, nil
 }
 
-// hookPosition is a webhook with the position to which its events are read.
-type hookPosition struct {
-	hookKey `bun:",extend"`
-	Reached int64
+// webhookPosition is a webhook, and the sequence number up to which its events are read.
+type webhookPosition struct {
+	webhookKey `bun:",extend"`
+	Reached    int64
 
 	hook webhookRow
 	more bool // more events follow
 }
 
-// logSpan is a part of a log: the events after one sequence up to another.
+// logSpan is a part of a log: the events after one sequence number up to another.
 type logSpan struct {
 	AccountID string `bun:"type:uuid"`
 	After     int64  `bun:"low"`
 	Through   int64  `bun:"high"`
 }
 
-// spansOf returns which events the webhooks get next, and their new positions. A span has at most
-// limit events. It begins at the lowest position of an account. A webhook whose position it does not
-// reach begins the next span, so that a webhook with a long way to go delays no other.
-func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []hookPosition) {
+// spansOf returns the spans of events that the webhooks get next, and their new positions. A span
+// has at most limit events. The first span of an account begins at the account's lowest position. A
+// webhook whose position is outside that span begins the next span. A webhook that lags far behind
+// therefore does not delay the others.
+func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logOf := map[string]eventLogRow{}
 	for _, log := range logs {
 		logOf[log.AccountID] = log
@@ -119,7 +120,7 @@ func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan
 			last = logSpan{hook.AccountID, after, min(after+int64(limit), log.LastSequence)}
 			spans = append(spans, last)
 		}
-		positions = append(positions, hookPosition{hookKey: hookKey{hook.AccountID, hook.ID}, Reached: last.Through,
+		positions = append(positions, webhookPosition{webhookKey: webhookKey{hook.AccountID, hook.ID}, Reached: last.Through,
 			hook: hook, more: last.Through < log.LastSequence})
 	}
 	return spans, positions
@@ -141,7 +142,7 @@ func eventsIn(ctx context.Context, tx bun.IDB, spans []logSpan) (map[string][]ev
 // addedDeliveries collects the deliveries that a fan-out adds and claims.
 type addedDeliveries struct {
 	slots   ports.Slots
-	claimed map[string]int // deliveries that a claim has, by webhook
+	claimed map[string]int // deliveries with an unexpired lease, by webhook
 	now     time.Time
 
 	rows    []deliveryRow
@@ -149,9 +150,9 @@ type addedDeliveries struct {
 	waiting []ports.DueWebhook
 }
 
-// add adds the deliveries of one webhook. Those that it does not claim for lack of room at the
-// endpoint are claimed when a try of that endpoint ends.
-func (a *addedDeliveries) add(p hookPosition, events []event.Event) {
+// add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
+// once. The others are claimed when a try of that endpoint ends.
+func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
 	room := standing.Concurrent() - a.claimed[w.ID]
@@ -179,7 +180,7 @@ func (a *addedDeliveries) add(p hookPosition, events []event.Event) {
 // insertBatch is how many deliveries one statement inserts.
 const insertBatch = 500
 
-// insertDeliveries inserts new deliveries. Those with an epoch are claimed.
+// insertDeliveries inserts new deliveries. A delivery with an epoch gets a lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
 	slices.SortStableFunc(rows, func(a, b deliveryRow) int { return cmp.Compare(b.Epoch, a.Epoch) })
 	free := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
@@ -200,18 +201,18 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 }
 
 // ClaimDeliveries implements ports.Deliveries. It does not wait for a fan-out, which locks webhooks
-// for as long as it inserts their deliveries: a waiting claim would hold slots that it does not use.
+// while it inserts their deliveries. While it waited, it would hold slots that it does not use.
 func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
 	var claimed ports.Claimed
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
 		claimed = ports.Claimed{Next: map[ports.DueWebhook]time.Time{}}
-		keys := hookKeys(each(webhooks, func(d ports.DueWebhook) hookKey { return hookKey{accountKey(d.Account), ident.Lookup(d.ID)} }))
+		keys := sortedWebhookKeys(convertAll(webhooks, func(d ports.DueWebhook) webhookKey { return webhookKey{accountKey(d.Account), ident.Lookup(d.ID)} }))
 		hooks, locked, err := s.lockFreeWebhooks(ctx, tx, keys)
 		claimed.Waiting = locked
 		if err != nil || len(hooks) == 0 {
 			return err
 		}
-		keys = each(hooks, webhookRow.key)
+		keys = convertAll(hooks, webhookRow.key)
 		busy, err := s.countClaimed(ctx, tx, keys)
 		if err != nil {
 			return err
@@ -226,7 +227,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 			w, o := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
 			due := strings.Fields(o.Due)
-			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] { // a try in progress looks for the others when it ends
+			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] { // the end of a try in progress claims the others
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
 					break
@@ -250,18 +251,18 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 	return claimed, nil
 }
 
-// lockFreeWebhooks locks the enabled webhooks of active accounts that no other transaction has
-// locked. It also returns those that another transaction has locked.
-func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []hookKey) (free []webhookRow, locked []ports.DueWebhook, err error) {
+// lockFreeWebhooks locks the enabled webhooks of active accounts, without waiting. It also returns
+// the webhooks that another transaction has locked.
+func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []webhookKey) (free []webhookRow, locked []ports.DueWebhook, err error) {
 	enabled := func(hooks *[]webhookRow) *bun.SelectQuery {
-		return withKeys(tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), hooks)
+		return selectByKeys(tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), hooks)
 	}
 	if err := s.db.LockFreeRows(enabled(&free), "w").Scan(ctx); err != nil || len(free) == len(keys) {
 		return free, nil, err
 	}
 	var all []webhookRow
 	err = enabled(&all).Scan(ctx)
-	has := setOf(each(free, func(r webhookRow) string { return r.ID }))
+	has := setOf(convertAll(free, func(r webhookRow) string { return r.ID }))
 	for _, r := range all {
 		if !has[r.ID] {
 			locked = append(locked, ports.DueWebhook{Account: access.AccountID(r.AccountID), ID: r.ID})
@@ -270,23 +271,23 @@ func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []hookKey
 	return free, locked, err
 }
 
-// deliveryKey names a delivery in a list of values.
+// deliveryKey identifies a delivery in a list of SQL values.
 type deliveryKey struct {
 	AccountID string `bun:"type:uuid"`
 	ID        string `bun:"type:uuid"`
 }
 
-// openRow has the first due deliveries of a webhook that no claim has, and the time of the next try
-// that is not due yet.
+// openRow holds the first due deliveries of a webhook without an unexpired lease. It also holds the
+// time of the webhook's next try that is not due yet.
 type openRow struct {
 	WebhookID string
 	Due       string    `bun:",nullzero"` // ids, with a space between them
 	Next      time.Time `bun:",nullzero"`
 }
 
-// openDeliveries finds the pending deliveries of webhooks that no claim has. It reads the beginning
-// of an index for each webhook, so that long backlogs do not matter.
-func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []hookKey, now time.Time) (map[string]openRow, error) {
+// openDeliveries finds the pending deliveries of webhooks without an unexpired lease. For each
+// webhook it reads only the beginning of an index, so a long backlog does not make it slower.
+func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]openRow, error) {
 	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
 			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
@@ -303,7 +304,7 @@ func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []hookKey, 
 	return open, err
 }
 
-// claimPicked claims deliveries of webhooks, those that are due longest first.
+// claimPicked claims the picked deliveries. It returns those that are due longest first.
 func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow, picked []deliveryKey, lease time.Duration) ([]ports.ClaimedDelivery, error) {
 	if len(picked) == 0 {
 		return nil, nil
@@ -344,7 +345,7 @@ func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deli
 	for _, hook := range hooks {
 		byID[hook.ID] = hook.webhook()
 	}
-	return each(rows, func(r deliveryRow) ports.ClaimedDelivery {
+	return convertAll(rows, func(r deliveryRow) ports.ClaimedDelivery {
 		claimed := ports.ClaimedDelivery{Delivery: r.delivery(), Webhook: byID[r.WebhookID]}
 		e, found := events[logSpan{r.AccountID, r.Sequence - 1, r.Sequence}]
 		if claimed.EventType == webhook.TestType {

@@ -42,29 +42,29 @@ type webhookRow struct {
 func newWebhookRow(owner string, w webhook.Webhook) webhookRow {
 	return webhookRow{
 		AccountID: owner, ID: ident.Lookup(w.ID), URL: storedText(w.URL),
-		Types:       each(w.Types, func(t event.Type) string { return storedText(string(t)) }),
-		Tenants:     each(w.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) }),
+		Types:       convertAll(w.Types, func(t event.Type) string { return storedText(string(t)) }),
+		Tenants:     convertAll(w.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) }),
 		Description: storedText(w.Description), Status: string(w.Status),
 		Secret: w.Secrets.Current, PreviousSecret: w.Secrets.Previous, PreviousUntil: storedTime(w.Secrets.PreviousUntil),
 		FailingSince: storedTime(w.FailingSince), CreatedAt: storedTime(w.CreatedAt),
 	}
 }
 
-func (r webhookRow) key() hookKey { return hookKey{r.AccountID, r.ID} }
+func (r webhookRow) key() webhookKey { return webhookKey{r.AccountID, r.ID} }
 
 func (r webhookRow) webhook() webhook.Webhook {
 	return webhook.Webhook{
 		ID: r.ID, Account: access.AccountID(r.AccountID), URL: r.URL,
-		Types:       each(r.Types, func(t string) event.Type { return event.Type(t) }),
-		Tenants:     each(r.Tenants, func(id string) tenant.GUID { return tenant.GUID(id) }),
+		Types:       convertAll(r.Types, func(t string) event.Type { return event.Type(t) }),
+		Tenants:     convertAll(r.Tenants, func(id string) tenant.GUID { return tenant.GUID(id) }),
 		Description: r.Description, Status: webhook.Status(r.Status),
 		Secrets:      webhook.Secrets{Current: r.Secret, Previous: r.PreviousSecret, PreviousUntil: r.PreviousUntil.UTC()},
 		FailingSince: r.FailingSince.UTC(), CreatedAt: r.CreatedAt.UTC(),
 	}
 }
 
-// visible reports whether the webhook sends events of visible tenants only. A key that is limited to
-// some tenants sees no other webhook.
+// visible reports whether the webhook sends events of visible tenants only. A key that is limited
+// to some tenants does not see the other webhooks.
 func (r webhookRow) visible(ctx context.Context) bool {
 	tenants, limited := ports.VisibleTenants(ctx)
 	return !limited || len(r.Tenants) > 0 && !slices.ContainsFunc(r.webhook().Tenants, func(id tenant.GUID) bool { return !slices.Contains(tenants, id) })
@@ -101,7 +101,8 @@ func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, completion *p
 	})
 }
 
-// endOfLog returns the sequence of the last event of an account, 0 if there is none.
+// endOfLog returns the sequence number of the last event of an account. It returns 0 if there is no
+// event.
 func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	log, err := logOf(ctx, tx, owner)
 	return log.LastSequence, err
@@ -129,7 +130,7 @@ func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before str
 		return q.Scan(ctx)
 	})
 	rows = slices.DeleteFunc(rows, func(r webhookRow) bool { return !r.visible(ctx) })
-	return each(rows[:min(limit, len(rows))], webhookRow.webhook), err
+	return convertAll(rows[:min(limit, len(rows))], webhookRow.webhook), err
 }
 
 // Webhook implements ports.Webhooks.
@@ -161,17 +162,17 @@ func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (
 	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
 }
 
-// lockWebhooks returns the webhooks with the keys k that a select has, and locks their rows in the
-// order of the keys. Webhooks that were deleted are left out.
-func (s *Store) lockWebhooks(ctx context.Context, q *bun.SelectQuery) ([]webhookRow, error) {
+// lockWebhooks returns webhooks and locks their rows in the order of their keys. query must have a
+// list of keys with the alias k. Webhooks that were deleted are omitted.
+func (s *Store) lockWebhooks(ctx context.Context, query *bun.SelectQuery) ([]webhookRow, error) {
 	var hooks []webhookRow
-	err := s.db.LockRows(withKeys(q, &hooks), "w").Scan(ctx)
+	err := s.db.LockRows(selectByKeys(query, &hooks), "w").Scan(ctx)
 	return hooks, err
 }
 
-// withKeys makes a select return the webhooks with the keys k that it has, in the order of the keys.
-func withKeys(q *bun.SelectQuery, hooks *[]webhookRow) *bun.SelectQuery {
-	return q.Model(hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id")
+// selectByKeys makes query select the webhooks of its list of keys k, in the order of the keys.
+func selectByKeys(query *bun.SelectQuery, hooks *[]webhookRow) *bun.SelectQuery {
+	return query.Model(hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id")
 }
 
 // ChangeWebhook implements ports.Webhooks.
@@ -198,7 +199,7 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 			return err
 		}
 		if row.URL != stored.URL {
-			stored.FailingSince = time.Time{} // that was the old endpoint
+			stored.FailingSince = time.Time{} // the failures were those of the old endpoint
 			if err := dropClaims(ctx, tx, row.AccountID, row.ID); err != nil {
 				return err
 			}
@@ -212,12 +213,13 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 	return changed, err
 }
 
-// updateWebhook returns an update of one webhook. The caller sets the model.
+// updateWebhook returns an update of one webhook. The caller must set its model.
 func updateWebhook(tx bun.IDB, owner, id string) *bun.UpdateQuery {
 	return tx.NewUpdate().Where("account_id = ?", owner).Where("id = ?", id)
 }
 
-// dropClaims makes the results of tries that are in progress unsaved. The deliveries are tried again.
+// dropClaims ends the claims of a webhook's deliveries. The results of tries in progress are then
+// not saved, and the deliveries are tried again.
 func dropClaims(ctx context.Context, tx bun.IDB, owner, id string) error {
 	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("epoch = epoch + 1").Set("leased_until = 0").
 		Where("account_id = ?", owner).Where("webhook_id = ?", id).Where("status = ?", string(webhook.Pending)).Exec(ctx)
@@ -278,7 +280,7 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// positionAt returns the sequence before the first event at or after a time.
+// positionAt returns the sequence number just before the first event at or after a time.
 func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
 	var first []int64
 	err := tx.NewSelect().Model((*eventRow)(nil)).Column("sequence").Where("e.account_id = ?", log.AccountID).

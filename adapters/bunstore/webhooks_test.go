@@ -73,7 +73,7 @@ func claim(t testing.TB, s *Store, w webhook.Webhook, at time.Time) []ports.Clai
 
 func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.Claimed, error) {
 	t.Helper()
-	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), each(hooks, due), slots, testLease, at)
+	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, due), slots, testLease, at)
 }
 
 // due returns a webhook as claims name it.
@@ -169,9 +169,9 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 		bounded := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Tenants = []tenant.GUID{guid(2)} })
 		off := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
 		foreign := addWebhook(t, s, other, nil)
-		const writers, each = 4, 10
+		const writers, convertAll = 4, 10
 		errs := concurrently(2*writers, func(i int) error {
-			for n := range each {
+			for n := range convertAll {
 				if i < writers {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i, n), event.DomainAdded), domainEvent(guid(2), fmt.Sprint(i, n), event.DomainRemoved))
 					continue
@@ -193,7 +193,7 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 		for _, c := range []struct {
 			w    webhook.Webhook
 			want int
-		}{{all, 2 * writers * each}, {some, writers * each}, {bounded, writers * each}, {off, 0}, {foreign, 0}} {
+		}{{all, 2 * writers * convertAll}, {some, writers * convertAll}, {bounded, writers * convertAll}, {off, 0}, {foreign, 0}} {
 			seen := map[string]bool{}
 			for _, d := range deliveriesOf(t, s, c.w, "") {
 				seen[d.EventID] = true
@@ -746,7 +746,7 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			}
 			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // a claim that waits would wait for ever
 			defer cancel()
-			got, err := s.ClaimDeliveries(waiting, each([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
+			got, err := s.ClaimDeliveries(waiting, convertAll([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
 			must(t, "claim", err)
 			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{due(locked)}) {
 				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)

@@ -29,13 +29,14 @@ import (
 type Options struct {
 	Tenants *tenants.Service
 	Log     *slog.Logger
-	// Platform is the name of the mail platform's plugin, the second element of the pages' paths.
+	// Platform is the name of the mail platform's plugin. It is the second element of the pages'
+	// paths.
 	Platform string
 	// Facts describes the mail platform. The pages omit facts that are not known.
 	Facts ports.PlatformFacts
 	// Setting returns the value that the operator set for a setting of the mail platform. The pages
-	// read the id of the application that administrators approve, and show it, so that an
-	// administrator finds the application later.
+	// show the id of the application that administrators approve, so that an administrator can find
+	// the application later.
 	Setting func(name string) string
 	// Timeout limits the work for one page. The default is 55 s.
 	Timeout time.Duration
@@ -100,7 +101,7 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 }
 
 // recoverPanic sends an error page after a panic. It logs the type and the stack of the panic. It
-// does not log the panic's value, which can hold an OAuth code.
+// does not log the panic's value, because it can contain an OAuth code.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		e := panics.Of(p)
@@ -109,8 +110,8 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// origin returns the origin of the link to which a request belongs. It returns the empty origin if
-// the link is unknown or cannot be read, because the page is useful without it.
+// origin returns the origin of the link to which a request belongs. If the link is unknown or
+// cannot be read, it returns the empty origin. The page is useful without an origin.
 func (c *pages) origin(r *http.Request) tenants.Origin {
 	var origin tenants.Origin
 	var err error
@@ -139,7 +140,7 @@ func (c *pages) signIn(r *http.Request) (answer, error) {
 }
 
 func (c *pages) confirm(r *http.Request) (answer, error) {
-	if err := r.ParseForm(); err != nil { // package guard has limited and read the body
+	if err := r.ParseForm(); err != nil { // package guard has read the body and limited its size
 		return answer{}, fault.InvalidRequest.With("the form could not be read")
 	}
 	decision := r.PostForm.Get("decision")
@@ -169,11 +170,11 @@ type endPage struct {
 	tenant.Tenant
 	removal
 
-	RulePrefix string // the beginning of the names of the mail flow rules that tenantry makes
+	RulePrefix string // the prefix of the names of the mail flow rules that tenantry creates
 	Origin     tenants.Origin
 }
 
-// removal says how an administrator removes what the connection left at the mail platform.
+// removal describes how an administrator removes what the connection created at the mail platform.
 type removal struct {
 	platform.Facts
 	ApplicationID string
@@ -188,13 +189,13 @@ func (c *pages) removal(r *http.Request) removal {
 func (c *pages) facts(r *http.Request) platform.Facts {
 	facts, err := c.Facts.Facts(r.Context())
 	if err != nil {
-		facts = platform.Facts{} // the plugin does not answer
+		facts = platform.Facts{} // the plugin did not answer
 	}
 	return facts
 }
 
-// cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- over TLS
-// only. Plain HTTP is served on loopback only, and its cookie has no prefix.
+// cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- only over
+// TLS. Without TLS, which is used only on loopback, the name has no prefix.
 func (c *pages) cookieName() string {
 	if c.secure() {
 		return "__Host-tenantry-connect"
@@ -205,7 +206,8 @@ func (c *pages) cookieName() string {
 func (c *pages) secure() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
 func (c *pages) newCookie(value secret.Text) *http.Cookie {
-	// SameSite=Lax, because the platform's redirect to tenantry is a navigation from another site.
+	// SameSite=Lax sends the cookie with the platform's redirect to tenantry, which is a navigation
+	// from another site.
 	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
 		HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,

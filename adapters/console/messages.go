@@ -11,16 +11,16 @@ import (
 )
 
 // message is the text of an error page: what happened, and what to do next. The texts in package
-// fault address API clients; these address an administrator who opened a link.
+// fault are for API clients. These texts are for an administrator who has opened a link.
 type message struct{ Title, About, Next string }
 
 const askForLink = "Ask whoever sent you the link for a new one."
 
-// messages maps error codes to their messages. messageOf has the messages for all other codes.
+// messages maps error codes to their messages. messageOf returns the messages of all other codes.
 var messages = map[string]message{
 	fault.ConnectLinkInvalid.Name: {
 		"This link does not work any more",
-		"A link works once, until it expires, and in one browser from beginning to end. This one was used, has expired, was changed on its way, or was begun in another browser.",
+		"A link works once, until it expires, and in one browser from beginning to end. This link was already used, has expired, was changed on its way, or was opened first in a different browser.",
 		"If you have just connected the tenant, all is well. Otherwise ask whoever sent you the link for a new one.",
 	},
 	fault.ConsentDeclined.Name: {

@@ -20,21 +20,22 @@ const (
 
 var errTooManyRecords = errors.New("more records than a set may have")
 
-// parsedAnswer is the content of one answer to a question.
+// parsedAnswer is the content of the answer to one question.
 type parsedAnswer struct {
 	values []string // in canonical form, sorted, without duplicate records
 	ttl    int
-	// alias is the target of the CNAME at the name of the question, "" without a CNAME. aliasTTL is
-	// the TTL of the CNAME.
+	// alias is the target of the CNAME record at the name of the question, "" if there is none.
+	// aliasTTL is the TTL of the CNAME.
 	alias    string
 	aliasTTL int
-	// pendingTarget is the last CNAME target, if the answer does not show whether the target has
-	// records. Otherwise it is "".
+	// pendingTarget is the last CNAME target, if the answer does not contain the records of that
+	// target. Otherwise it is "".
 	pendingTarget string
 }
 
 // parseAnswer returns the content of m, the answer to q. It follows the CNAMEs in the answer,
-// except for questions about CNAME and NS. It returns errTooManyRecords above maxRecords.
+// unless the question is about CNAME or NS. It returns errTooManyRecords if there are more than
+// maxRecords.
 func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 	var parsed parsedAnswer
 	owner := q.name
@@ -46,8 +47,8 @@ func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || canonicalName(h.Name) != owner || owner == "" {
 			continue
 		}
-		// Only exact duplicates of TXT records are dropped. Receivers of mail see two records when
-		// the same text is split into strings in two ways.
+		// Only exact duplicates of TXT records are dropped. If the same text is split into strings
+		// in two ways, receivers of mail see two records.
 		isDuplicate := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
 		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], isDuplicate) {
 			continue
@@ -77,7 +78,7 @@ func isNegative(m *wire.Msg) bool {
 }
 
 // followAliases follows the CNAMEs from name. It returns the alias at name and the last target. The
-// last target is "" for a loop and for more than maxCNAMEs CNAMEs.
+// last target is "" if the CNAMEs form a loop or are more than maxCNAMEs.
 func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
 	var parsed parsedAnswer
 	targets := map[string]*wire.CNAME{}
@@ -153,8 +154,8 @@ func canonicalName(name string) string {
 	return strings.TrimSuffix(wire.CanonicalName(name), ".")
 }
 
-// displayName returns a name in the form of dns.ZoneRead. It is canonicalName, except that the root
-// becomes ".". A null MX contains the root.
+// displayName returns a name in the form of dns.ZoneRead. It is canonicalName, but the root becomes
+// ".", so that a null MX record does not look empty.
 func displayName(name string) string {
 	if p := canonicalName(name); p != "" {
 		return p
@@ -162,8 +163,9 @@ func displayName(name string) string {
 	return "."
 }
 
-// txtContent returns the bytes of a TXT record, without the borders between its strings. parts are
-// in the presentation format of package miekg/dns, where \DDD and \c stand for one byte.
+// txtContent returns the bytes of a TXT record, as one text, although a record can have several
+// strings. parts are in the presentation format of package miekg/dns, where \DDD and \c stand for
+// one byte.
 func txtContent(parts []string) string {
 	var b strings.Builder
 	for _, p := range parts {

@@ -9,14 +9,14 @@ import (
 )
 
 // Delegations are cached, because they change rarely and take several round trips to find. Mail
-// records are never cached.
+// records are not cached between reads.
 const (
 	cacheTTL        = 5 * time.Minute
 	cacheMaxEntries = 4096
 )
 
-// ttlCache caches values by name for cacheTTL. It uses the machine's clock, even in a sandbox with
-// a different clock.
+// ttlCache caches values by name for cacheTTL. It uses the machine's clock, also in a sandbox,
+// whose own clock can be moved.
 type ttlCache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]cacheEntry[T]
@@ -38,7 +38,7 @@ func (c *ttlCache[T]) put(name string, value T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.entries) >= cacheMaxEntries {
-		c.entries = nil // simpler than evicting the oldest entries
+		c.entries = nil // simpler than removing the oldest entries
 	}
 	if c.entries == nil {
 		c.entries = map[string]cacheEntry[T]{}
@@ -75,7 +75,7 @@ func (c *answerCache) lookup(ctx context.Context, q question) (parsedAnswer, err
 	}
 	c.mu.Unlock()
 	if asked {
-		<-entry.done // ctx is not needed: all callers share the deadline of the domainRead
+		<-entry.done // all callers share the deadline of the domainRead, so ctx need not be checked
 		return entry.answer, entry.err
 	}
 	defer close(entry.done)

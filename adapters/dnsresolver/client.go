@@ -20,10 +20,10 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// ednsSize is the UDP message size that common networks do not fragment (DNS flag day 2020).
+// ednsSize is the largest UDP message that common networks do not fragment (DNS flag day 2020).
 const ednsSize = 1232
 
-// errTruncated means that the answer does not fit into UDP and that TCP failed. errNoSlot means
+// errTruncated means that the answer does not fit into UDP, and that TCP failed. errNoSlot means
 // that the context ended before a slot was free.
 var (
 	errTruncated = errors.New("the UDP answer is truncated and TCP failed")
@@ -39,14 +39,14 @@ type question struct {
 // client sends questions to DNS servers. udp and tcp are the timeouts of one attempt.
 type client struct {
 	udp, tcp time.Duration
-	// servers are the slots of questions to servers that the owners of domains choose. trusted are
-	// the slots of all other questions.
+	// servers holds the slots for questions to servers that the owners of domains choose. trusted
+	// holds the slots for all other questions.
 	servers, trusted *slots
 }
 
 type accountKey struct{}
 
-// withAccount returns a context in which questions use the slots of an account.
+// withAccount returns a context whose questions use the slots of an account.
 func withAccount(ctx context.Context, owner access.AccountID) context.Context {
 	return context.WithValue(ctx, accountKey{}, owner)
 }
@@ -64,15 +64,17 @@ func (c client) acquire(ctx context.Context, serverAddr netip.AddrPort, mode que
 	}
 }
 
-// queryMode holds the retries and the header flags with which a server is asked.
+// queryMode determines the retries and the header flags of a question.
 type queryMode struct {
 	tries       int  // attempts by UDP
 	tcpFallback bool // try TCP when all attempts by UDP fail
 	recurse     bool // set RD: the server may ask other servers
-	// checkingDisabled sets CD: the resolver also returns answers that fail DNSSEC validation.
+	// checkingDisabled sets the CD flag: the resolver also returns answers that fail DNSSEC
+	// validation.
 	checkingDisabled bool
 	noEDNS           bool
-	// trusted is set for the servers of public suffixes. The owners of domains do not choose them.
+	// trusted is true for the servers of public suffixes, because the owners of domains do not
+	// choose these servers.
 	trusted bool
 }
 
@@ -87,7 +89,8 @@ var (
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
-// truncated. It fails when no attempt gets an answer or ctx ends, with errNoSlot if q was not sent.
+// truncated. It fails if no attempt gets an answer, or if ctx ends. The error is errNoSlot if q was
+// not sent.
 func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	release, err := c.acquire(ctx, serverAddr, mode)
 	if err != nil {
@@ -103,7 +106,7 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 		case err != nil:
 			continue
 		case !mode.noEDNS && (m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented):
-			// The server does not support EDNS: repeat the attempt without it.
+			// The server does not support EDNS: the attempt is repeated without it.
 			mode.noEDNS = true
 			try--
 		case m.Truncated:
@@ -134,7 +137,7 @@ func unroutable(err error) bool {
 }
 
 // exchangeOnce sends one query from a new socket and waits for its answer. The socket is connected,
-// so the kernel drops packets of other addresses.
+// so the kernel drops packets from other addresses.
 func (c client) exchangeOnce(ctx context.Context, network string, limit time.Duration, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -144,7 +147,7 @@ func (c client) exchangeOnce(ctx context.Context, network string, limit time.Dur
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	// The end of the context interrupts a blocked read.
+	// When the context ends, a read that waits is interrupted.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	query := newQuery(q, mode)
@@ -163,7 +166,8 @@ func newQuery(q question, mode queryMode) *wire.Msg {
 	m := new(wire.Msg)
 	m.SetQuestion(wire.Fqdn(q.name), q.qtype)
 	m.Id = wire.Id()
-	// AD in a query asks a validating resolver to set AD in a secure answer (RFC 6840).
+	// The AD flag in a query asks a validating resolver to set AD in an answer that passed DNSSEC
+	// validation (RFC 6840).
 	m.AuthenticatedData = mode.recurse
 	m.RecursionDesired, m.CheckingDisabled = mode.recurse, mode.checkingDisabled
 	if !mode.noEDNS {
@@ -172,11 +176,12 @@ func newQuery(q question, mode queryMode) *wire.Msg {
 	return m
 }
 
-// buffers holds packets while they are unpacked. A buffer can be reused, because Unpack copies.
+// buffers holds buffers for packets. A buffer can be reused after Unpack, because Unpack copies the
+// data.
 var buffers = sync.Pool{New: func() any { return new([wire.MaxMsgSize]byte) }}
 
-// readAnswer reads packets until the answer to this query arrives. It ignores stray and forged
-// packets.
+// readAnswer reads packets until the answer to this query arrives. It ignores other packets, which
+// can be late or forged.
 func readAnswer(c messageConn, id uint16, q question) (*wire.Msg, error) {
 	buf := buffers.Get().(*[wire.MaxMsgSize]byte)
 	defer buffers.Put(buf)

@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// comparison is the result of a comparison between the reports of all servers of a zone.
+// comparison compares the reports of all servers of a zone.
 type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
-	serving []report // the reports of servers that serve the zone, in the order of zone.servers
-	// agrees holds the addresses whose report agrees with the largest group of servers. disagree is
-	// set when two reports differ. multiProvider is set when waiting will not remove the
-	// difference.
+	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
+	// agrees holds the addresses whose reports agree with the largest group of agreeing servers.
+	// disagree is true if two reports differ. multiProvider is true if the difference will not
+	// disappear with time.
 	agrees                  map[netip.AddrPort]bool
 	disagree, multiProvider bool
 }
@@ -55,7 +55,7 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 	return compared
 }
 
-// agreesWith reports whether two servers have the same values in all sets that both answered.
+// agreesWith reports whether two servers have the same values in all sets that both returned.
 func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
 
 func (r report) covers(other report) bool {
@@ -67,9 +67,8 @@ func (r report) covers(other report) bool {
 	return true
 }
 
-// same compares the values of two servers. SOA records may differ. The addresses of a name often
-// change from answer to answer. For addresses, same therefore only compares whether both servers
-// return some.
+// same compares the values of two servers. SOA records may differ. The addresses of a name can
+// differ in each answer, so same only compares whether both servers return addresses.
 func (k key) same(a, b []string) bool {
 	switch k.kind {
 	case dns.SOA:
@@ -81,8 +80,9 @@ func (k key) same(a, b []string) bool {
 	}
 }
 
-// keepsDisagreeing reports whether two servers that disagree will continue to disagree. They do so
-// when their SOA serials are equal, or when their SOA records belong to different providers.
+// keepsDisagreeing reports whether two servers that disagree will continue to disagree. They will
+// if their SOA serials are equal, because then no update is pending. They will also if their SOA
+// records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
 	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
 	if len(own) == 0 || len(others) == 0 {
@@ -92,8 +92,8 @@ func (r report) keepsDisagreeing(other report, apex string) bool {
 	return ownSOA.serial == otherSOA.serial || ownSOA.primary != otherSOA.primary || ownSOA.mailbox != otherSOA.mailbox
 }
 
-// states returns the state of each name server. A server with several addresses has the best state
-// of its addresses.
+// states returns the state of each name server. The state of a server with several addresses is the
+// best state of its addresses.
 func (v comparison) states() []dns.Server {
 	out := make([]dns.Server, len(v.zone.servers))
 	for i, s := range v.zone.servers {
@@ -113,7 +113,7 @@ func (v comparison) states() []dns.Server {
 	return out
 }
 
-// reason returns why the answers are not reliable, or "" when they are reliable.
+// reason returns why the answers are not reliable, or "" if they are reliable.
 func (v comparison) reason(servers []dns.Server) string {
 	serving := 0
 	for _, s := range servers {
@@ -137,7 +137,7 @@ func (v comparison) reason(servers []dns.Server) string {
 	}
 }
 
-// warnings returns the faults of the zone that do not make the read incomplete.
+// warnings returns the faults of the zone that do not make the read unreliable.
 func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
 		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
@@ -187,7 +187,8 @@ func (v comparison) unaskedServers() []string {
 }
 
 // mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
-// may ask any server. A value that one server lacks is therefore not published yet.
+// may ask any server. A value that one of the servers does not return therefore counts as not
+// published yet.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 	merged := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {

@@ -18,16 +18,16 @@ import (
 // zone is the zone that holds the records of a domain, with its name servers.
 type zone struct {
 	apex string
-	// delegation lists the servers in the parent zone's delegation. When the parent does not
-	// answer, it lists the zone's own NS records.
+	// delegation lists the name servers to which the parent zone delegates this zone. If the parent
+	// zone does not answer, it lists the zone's own NS records.
 	delegation []string
-	servers    []server // from the delegation and from the zone's NS records
+	servers    []server // the servers of the delegation and of the zone's NS records
 	// secure and bogus are the result of the resolver's DNSSEC validation.
 	secure, bogus bool
 }
 
-// findZone returns the zone of name, from the cache or the DNS. If it finds no zone, it returns the
-// reason.
+// findZone returns the zone that holds name, from the cache or the DNS. If there is no zone, it
+// returns the reason.
 func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 	if z, ok := r.zones.get(name); ok {
 		return z, ""
@@ -43,8 +43,9 @@ func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 }
 
 // walkToZone asks for the NS records of name, then of each parent name. It stops when a resolver's
-// answer shows the zone, or when the parent zone refers to the zone's servers. At a public suffix
-// it returns reasonNotDelegated, because no customer owns the zone of a public suffix.
+// answer shows the zone, or when the servers of the parent zone refer to the zone's servers. At a
+// public suffix it returns reasonNotDelegated, because no customer owns the zone of a public
+// suffix.
 func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut
@@ -93,7 +94,8 @@ func answersFor(m *wire.Msg, name string) bool {
 }
 
 // zoneOf returns the zone that contains name. m is the answer for the NS records of name. zoneOf
-// returns false for an answer with a CNAME or DNAME: its SOA may belong to the target's zone.
+// returns false for an answer with a CNAME or DNAME, because the SOA of that answer may belong to
+// the zone of the target.
 func zoneOf(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range m.Answer {
 		if rr.Header().Rrtype == wire.TypeCNAME || rr.Header().Rrtype == wire.TypeDNAME {
@@ -108,8 +110,8 @@ func zoneOf(m *wire.Msg, name string) (string, bool) {
 	return soaOwner(m, name)
 }
 
-// soaOwner returns the owner name of an SOA record in m. It ignores owners that do not contain
-// name.
+// soaOwner returns the owner name of an SOA record in m. It ignores an owner that is neither name
+// nor a parent of name.
 func soaOwner(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range slices.Concat(m.Answer, m.Ns) {
 		owner := canonicalName(rr.Header().Name)
@@ -125,7 +127,8 @@ func parent(name string) string {
 	return rest
 }
 
-// within reports whether name equals zone or is below it. Each name is below the root, "".
+// within reports whether name equals zone or is below it. Every name is below the root, whose name
+// is "".
 func within(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
@@ -143,8 +146,8 @@ func isPublicSuffix(name string) bool {
 // maxParentServers is how many servers of a parent zone are asked.
 const maxParentServers = 2
 
-// referral lists the name servers of a zone, as the parent zone or the zone itself names them. glue
-// is the message whose additional section may hold the servers' addresses.
+// referral lists the name servers of a zone according to the parent zone or to the zone itself.
+// glue is the message whose additional section may contain the servers' addresses.
 type referral struct {
 	hosts []string // sorted
 	glue  *wire.Msg
@@ -162,7 +165,7 @@ func hostsOf(m *wire.Msg, apex string) referral {
 func firstServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
 
 // parentReferral asks servers of the parent zone to which servers they delegate apex. It returns an
-// empty referral when no server answers, or when the parent's servers are authoritative for apex.
+// empty referral if no server answers, or if the servers of the parent zone also serve apex.
 func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 	if r.recursive {
 		return referral{}
@@ -209,8 +212,8 @@ func referredHosts(m *wire.Msg, owner string) []string {
 	return slices.Compact(hosts)
 }
 
-// parentZoneServers returns one address each of up to maxParentServers servers of the zone that
-// contains name. It picks the servers at random.
+// parentZoneServers returns up to maxParentServers addresses, each of a different server of the
+// zone that contains name. It chooses the servers at random.
 func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.AddrPort {
 	m, err := r.queryResolvers(ctx, question{name, wire.TypeNS})
 	if err != nil || name == "" {
@@ -225,7 +228,7 @@ func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.Add
 	var out []netip.AddrPort
 	if ok {
 		hosts := hostsOf(m, apex).hosts
-		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+		rand.Shuffle(len(hosts), func(i, chosen int) { hosts[i], hosts[chosen] = hosts[chosen], hosts[i] })
 		hosts = hosts[:min(len(hosts), maxParentServers)]
 		for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts, m}, apex)) {
 			out = append(out, s.addrs[:min(len(s.addrs), 1)]...)

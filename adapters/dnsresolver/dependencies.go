@@ -17,9 +17,9 @@ const (
 	maxExchanges  = 10 // MX hosts
 )
 
-// readDependencies reads the names outside the domain that the wanted records depend on. It returns
-// false when the DMARC policy of a parent domain or a DKIM key could not be read. A DNS plan needs
-// both.
+// readDependencies reads the names outside the domain that the wanted records depend on. A DNS plan
+// needs the DMARC policy of a parent domain and the DKIM keys. readDependencies returns false if it
+// could not read one of them.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var found dns.Referenced
 	var aboveOK, keysOK bool
@@ -64,8 +64,8 @@ func (rd *domainRead) readSPFTree(ctx context.Context, pending []string) map[str
 	return tree
 }
 
-// readTexts reads the TXT records of all names concurrently. It returns false when a name has no
-// answer.
+// readTexts reads the TXT records of all names concurrently. It returns false if it got no answer
+// for a name.
 func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string][]string, bool) {
 	if len(names) == 0 {
 		return nil, true
@@ -108,8 +108,8 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 	return out
 }
 
-// checkExchange returns why a host cannot receive mail. It returns "" for a host that has an
-// address or could not be checked.
+// checkExchange returns why a host cannot receive mail. It returns "" if the host has an address,
+// or if the host could not be checked.
 func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.Exchange {
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
 		parsed, err := rd.answers.lookup(ctx, question{host, qtype})

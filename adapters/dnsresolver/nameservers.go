@@ -13,14 +13,15 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Limits on the servers of one zone, because the owner of the domain chooses them.
+// Limits on the servers of one zone. They are needed because the owner of the domain chooses the
+// servers.
 const (
 	maxServers   = 13
 	maxPerServer = 2
 	maxAddresses = 16
 )
 
-// server is one name server of a zone. blocked is set when all of its addresses are forbidden.
+// server is one name server of a zone. blocked is true if all its addresses are forbidden.
 type server struct {
 	name    string
 	addrs   []netip.AddrPort
@@ -50,7 +51,8 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 	return z, ""
 }
 
-// addNamedServers returns z with hosts as further servers, within maxServers and maxAddresses.
+// addNamedServers returns z with hosts as additional servers. It adds at most as many as maxServers
+// and maxAddresses allow.
 func (r *Reader) addNamedServers(ctx context.Context, z zone, hosts []string) zone {
 	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
 	addrs := 0
@@ -73,7 +75,7 @@ func union(a, b []string) []string {
 }
 
 // resolveHosts returns the addresses of each host of ref. It uses glue records for hosts inside the
-// zone and asks the resolvers for all others.
+// zone and asks the resolvers for all other hosts.
 func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, extra ...*wire.Msg) [][]netip.Addr {
 	found := make([][]netip.Addr, len(ref.hosts))
 	var wg panics.Group
@@ -106,7 +108,8 @@ func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	return out
 }
 
-// resolveHost returns the addresses of a name server, IPv4 first. Some machines have no IPv6.
+// resolveHost returns the addresses of a name server, IPv4 first. IPv4 comes first because some
+// machines have no IPv6.
 func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 	if cached, ok := r.hostAddrs.get(host); ok {
 		return slices.Clone(cached)

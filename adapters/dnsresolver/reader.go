@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dnsresolver reads a domain's mail records from all authoritative servers of its zone,
-// without a cache in between. It asks recursive resolvers only for the zone, the addresses of the
-// zone's servers, targets of CNAMEs, and names outside the zone.
+// without a cache. It asks recursive resolvers only for the zone, the addresses of the zone's
+// servers, targets of CNAMEs, and names outside the zone.
 //
 // Reader implements ports.DNSReader. A read finds the zone and its servers, asks each address of
 // these servers all questions, compares the answers and returns a dns.ZoneRead.
@@ -46,16 +46,16 @@ import (
 // Options configures a Reader. With the zero value, it reads the public DNS through the resolvers
 // of /etc/resolv.conf.
 type Options struct {
-	// Resolvers are the addresses of recursive resolvers, as address or address:port. Only their
-	// answers about zones, name servers and names outside the zone are used.
+	// Resolvers are the addresses of recursive resolvers, as address or address:port. They are
+	// asked only about zones, name servers and names outside the zone.
 	Resolvers []string
 	// Recursive sends all questions to the resolvers, for machines that cannot reach other DNS
-	// servers. The answers may come from a cache, so no read is complete.
+	// servers. The answers may come from a cache, so no read is reliable.
 	Recursive bool
 	// Port is the port of authoritative servers. The default is 53.
 	Port int
 	// AllowPrivate accepts authoritative servers whose addresses are not public unicast. Only
-	// sandboxes and tests set it: the owner of a domain could choose an internal address.
+	// sandboxes and tests set it, because the owner of a domain could choose an internal address.
 	AllowPrivate bool
 	// Timeout limits a whole read; the default is 8 s. UDPTimeout limits one attempt by UDP; the
 	// default is 2 s. TCPTimeout limits one attempt by TCP; the default is 3 s.
@@ -77,13 +77,13 @@ type Reader struct {
 	log          *slog.Logger
 	zones        ttlCache[zone]             // by domain
 	hostAddrs    ttlCache[[]netip.Addr]     // by name server
-	parentAddrs  ttlCache[[]netip.AddrPort] // by the parent of a zone apex
+	parentAddrs  ttlCache[[]netip.AddrPort] // by the parent name of a zone's apex
 	silent       ttlCache[struct{}]         // by the address of a server that did not answer
 	sharedReads  sharedReads
 }
 
-// New returns a Reader. It logs and ignores resolvers whose address is invalid. Without a valid
-// resolver each read has the reason zone_cut_unknown.
+// New returns a Reader. It logs and ignores resolvers whose address is invalid. If no resolver is
+// valid, each read has the reason zone_cut_unknown.
 func New(o Options) *Reader {
 	log := o.Log
 	if log == nil {
@@ -111,8 +111,8 @@ func New(o Options) *Reader {
 }
 
 // Read implements ports.DNSReader. Concurrent calls of one account for one domain with the same
-// wanted records share one read. Read returns an error only when ctx ends. DNS failures are in
-// ZoneRead.Reason.
+// wanted records share one read. Read returns an error only when ctx ends. A failure of the DNS is
+// described by ZoneRead.Reason.
 func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)
 	key := readKey{owner, name, fmt.Sprint(wanted)}
@@ -125,8 +125,8 @@ func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, 
 	return zoneRead, err
 }
 
-// normalise returns the lower-case A-label form of a name. For an invalid host name it returns the
-// name in lower case; no zone is found for an invalid name.
+// normalise returns the lower-case A-label form of a name. It returns an invalid host name in lower
+// case. No zone exists for such a name.
 func normalise(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
@@ -136,7 +136,7 @@ func normalise(name string) string {
 }
 
 // read finds the zone and asks each of its servers all questions. Then it asks the resolvers for
-// the names that the records depend on.
+// the names on which the records depend.
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
 	found, reason := r.findZone(ctx, name)
@@ -167,8 +167,8 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 	return zoneRead
 }
 
-// survey asks the servers of the zone and compares their answers. It also asks further servers that
-// the zone's NS records list.
+// survey asks the servers of the zone and compares their answers. It also asks the servers that
+// only the zone's own NS records list.
 func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
@@ -182,8 +182,9 @@ func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
 	return compared
 }
 
-// forgetUnhealthy deletes the cached zone of a domain when the read was incomplete or a server
-// failed, because the delegation may have changed. It also deletes the addresses of failed servers.
+// forgetUnhealthy removes the zone of a domain from the cache if the read was not reliable or a
+// server failed, because the delegation may have changed. It also removes the addresses of failed
+// servers.
 func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 	healthy := zoneRead.Complete
 	for _, server := range zoneRead.Servers {
@@ -200,8 +201,8 @@ func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 // newProbeLabel returns a random label. Only a wildcard record can have records for such a name.
 func newProbeLabel() string { return "tenantry-" + strings.ToLower(rand.Text()) }
 
-// The values of ZoneRead.Reason: why a read is not complete. They are part of the API and do not
-// change.
+// The values of ZoneRead.Reason, which is why a read is not reliable. They are part of the API and
+// do not change.
 const (
 	reasonZoneCut      = "zone_cut_unknown"
 	reasonNotDelegated = dns.ReasonNotDelegated

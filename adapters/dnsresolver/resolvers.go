@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// errNoResolver means that no configured resolver responded. errFailing means that at least one
-// resolver responded, but all responses were error codes.
+// errNoResolver means that no configured resolver responded. errFailing means that resolvers
+// responded, but only with error codes.
 var (
 	errNoResolver = errors.New("no resolver answered")
 	errFailing    = errors.New("the resolvers find no answer")
@@ -44,8 +44,9 @@ func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 	return out
 }
 
-// queryResolvers asks the resolvers in order and returns the first answer. Resolvers that did not
-// respond are asked once more. Resolvers that returned an error code are not asked again.
+// queryResolvers asks the resolvers in order and returns the first answer. It then asks the
+// resolvers that did not respond once more. It does not repeat a question that a resolver answered
+// with an error code.
 func (r *Reader) queryResolvers(ctx context.Context, q question) (*wire.Msg, error) {
 	return r.queryResolversAs(ctx, q, modeResolver)
 }
@@ -72,9 +73,8 @@ func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMod
 	return nil, failure
 }
 
-// queryChecked is like queryResolvers. It also returns bogus, which is true when the resolvers
-// answer only without DNSSEC validation. Validating resolvers, such as those of mail platforms,
-// then get no answer.
+// queryChecked is like queryResolvers. bogus is true if the resolvers answer only without DNSSEC
+// validation. Resolvers that validate, such as those of mail platforms, then get no answer.
 func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
 	m, err = r.queryResolvers(ctx, q)
 	if !errors.Is(err, errFailing) {
@@ -84,15 +84,16 @@ func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bog
 	if uncheckedErr != nil {
 		return nil, false, err
 	}
-	// The first failure may have had a different cause, such as a slow server: ask again.
+	// The first failure may have had a different cause, such as a slow server, so the question is
+	// sent again.
 	if m, err = r.queryResolvers(ctx, q); err == nil {
 		return m, false, nil
 	}
 	return unchecked, true, nil
 }
 
-// Resolver is a recursive resolver of the Reader. Err says why it is not usable; nil means that it
-// answered.
+// Resolver is a recursive resolver of the Reader. Err is nil if it answered, and otherwise says why
+// it cannot be used.
 type Resolver struct {
 	Addr netip.AddrPort
 	Err  error
@@ -123,7 +124,8 @@ func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q quest
 }
 
 // resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive.
-// They appear as one server named "resolver", which hides their addresses from API clients.
+// They appear as one server with the name "resolver", so that API clients do not see their
+// addresses.
 func (r *Reader) resolversAsServers() []server {
 	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxPerServer)]}}
 }

@@ -20,15 +20,15 @@ type serverReader struct {
 	addr    netip.AddrPort
 	wg      panics.Group
 	mu      sync.Mutex
-	askedNS map[string]bool // names whose NS records were asked for
+	askedNS map[string]bool // names for whose NS records the server was asked
 	report  report
 }
 
 func (q question) key() key { return key{q.name, dns.Type(wire.TypeToString[q.qtype])} }
 
 // queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
-// Names that may hold a CNAME are asked for the CNAME first. The domain name itself is not, because
-// its answers for MX and TXT show a CNAME too.
+// For a name that can have a CNAME, it first asks for the CNAME. It does not do so for the domain
+// name itself, because its answers for MX and TXT contain a CNAME too.
 func (sr *serverReader) queryAll(ctx context.Context) {
 	for _, q := range []question{
 		{sr.read.apex, wire.TypeNS}, {sr.read.name, wire.TypeMX}, {sr.read.name, wire.TypeTXT}, {"_dmarc." + sr.read.name, wire.TypeTXT},
@@ -46,9 +46,10 @@ func (sr *serverReader) queryAll(ctx context.Context) {
 	sr.wg.Go(func() { sr.queryCNAMEOrData(ctx, "autodiscover."+sr.read.name) })
 }
 
-// queryCNAMEOrData asks for the CNAME of a name. Without a CNAME it asks for TXT, A and AAAA. These
-// find a DKIM key that was pasted as text, addresses, and a CNAME that the provider flattened.
-// queryCNAMEOrData reports whether the name has any of these records.
+// queryCNAMEOrData asks for the CNAME of a name. If there is none, it asks for TXT, A and AAAA. TXT
+// can be a DKIM key that was published as text instead of a CNAME. A and AAAA can be a CNAME that
+// the DNS provider replaced by addresses. queryCNAMEOrData reports whether the name has any of
+// these records.
 func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool {
 	if sr.query(ctx, question{name, wire.TypeCNAME}) {
 		return true
@@ -74,8 +75,8 @@ func (sr *serverReader) query(ctx context.Context, q question) bool {
 		}
 	}
 	if err == nil && m.Rcode == wire.RcodeServerFailure && q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
-		// Some servers answer SERVFAIL when aliases form a loop, but return the first CNAME when
-		// asked for it.
+		// Some servers answer SERVFAIL if the CNAMEs form a loop, but return the first CNAME if
+		// they are asked for it.
 		if sr.query(ctx, question{q.name, wire.TypeCNAME}) {
 			return true
 		}
@@ -88,8 +89,8 @@ func (sr *serverReader) query(ctx context.Context, q question) bool {
 }
 
 // childZone returns the name of the zone to which an answer is a referral, if that zone is below
-// the domain. Otherwise it returns "". It ignores a referral to a zone that contains the domain:
-// such a referral means that the wrong zone was found.
+// the domain. Otherwise it returns "". It ignores a referral to a zone that contains the domain.
+// Such a referral means that findZone found the wrong zone.
 func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 	for _, rr := range m.Ns {
 		owner := canonicalName(rr.Header().Name)
@@ -120,8 +121,8 @@ func (sr *serverReader) readDelegated(ctx context.Context, q question, m *wire.M
 	return len(parsed.values) > 0
 }
 
-// queryNSOnce asks for the NS records of a name that may be a zone of its own. Later calls for the
-// same name do nothing.
+// queryNSOnce asks for the NS records of a name that may be the apex of a separate zone. Later
+// calls for the same name do nothing.
 func (sr *serverReader) queryNSOnce(ctx context.Context, name string) {
 	sr.mu.Lock()
 	alreadyAsked := sr.askedNS[name]
@@ -132,8 +133,8 @@ func (sr *serverReader) queryNSOnce(ctx context.Context, name string) {
 	}
 }
 
-// recordAnswer records the content of an answer and reports whether it holds a record. When the
-// answer lacks the target of a CNAME, recordAnswer asks the resolvers for the target.
+// recordAnswer records the content of an answer and reports whether it holds a record. If the
+// answer does not contain the target of a CNAME, recordAnswer asks the resolvers for the target.
 func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Msg) bool {
 	parsed, err := parseAnswer(m, q)
 	if err == nil && parsed.pendingTarget != "" {
@@ -141,8 +142,8 @@ func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Ms
 		target, err = sr.read.answers.lookup(ctx, question{parsed.pendingTarget, q.qtype})
 		parsed.values, parsed.ttl = target.values, target.ttl
 	}
-	// A target for which the resolvers return error codes has no values. It counts as unanswered
-	// only when no resolver responded.
+	// If the resolvers return error codes for the target, the target has no values. If no resolver
+	// responded, the question counts as unanswered.
 	if err != nil && !errors.Is(err, errFailing) {
 		sr.recordUnanswered(q, err)
 	}

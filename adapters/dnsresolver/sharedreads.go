@@ -22,7 +22,7 @@ type sharedReads struct {
 }
 
 // readKey identifies reads that can share one result: the same account, the same domain and the
-// same wanted records. A read uses the slots of its account, so accounts do not share reads.
+// same wanted records. Accounts do not share reads, because a read uses the slots of one account.
 type readKey struct {
 	owner        access.AccountID
 	name, wanted string
@@ -31,14 +31,14 @@ type readKey struct {
 type sharedRead struct {
 	done   chan struct{}
 	result dns.ZoneRead
-	// panicked is the panic of the read, which continues in each caller.
+	// panicked is the panic of the read. Each caller panics with it.
 	panicked error
 	waiting  int
 	cancel   context.CancelFunc
 }
 
 // do runs read, or waits for a running read with the same key. limit is the timeout of the read. do
-// returns the error of ctx when ctx ends first. A panic of the read continues in do.
+// returns the error of ctx when ctx ends first. If the read panics, do panics with the same value.
 func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err

@@ -12,21 +12,21 @@ import (
 )
 
 // Limits on concurrent questions. They protect this process and the servers from overload.
-// Questions to resolvers and to the registries' servers have slots of their own: each read needs
-// them, and the servers of domains, which the owners of domains choose, must not use them up.
+// Questions to resolvers and to the registries' servers have separate slots, because each read
+// needs them: slow servers of domains must not use these slots up. The owners of domains choose
+// those servers.
 const (
 	maxToServers  = 128
 	maxToTrusted  = 64
-	maxPerAddress = 4 // to one server; the operator's resolvers have no limit of their own
-	minShares     = 4 // into which slots are divided, also for fewer accounts
+	maxPerAddress = 4 // to one server; the operator's resolvers have no such limit
+	minShares     = 4 // the minimum number of shares into which the slots are divided
 )
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
-// An account has at most its share of the slots. One share stays free. With few accounts, several
-// shares stay free. A question of the next account therefore starts at once, however many servers
-// of other accounts do not answer. Among the questions that wait, the account with the fewest slots
-// comes first.
+// An account has at most its share of the slots. At least one share stays free, so a question of
+// the next account starts at once, even if all servers of other accounts do not answer. If several
+// questions wait for a slot, the account that holds the fewest slots comes first.
 type slots struct {
 	total int
 
@@ -37,7 +37,8 @@ type slots struct {
 	addresses map[netip.AddrPort]int
 }
 
-// accountSlots are the slots of one account: those that it holds and those that it waits for.
+// accountSlots describes the slots of one account: how many it holds, and the questions that wait
+// for one.
 type accountSlots struct {
 	taken   int
 	waiting []*waiter
@@ -47,7 +48,7 @@ type accountSlots struct {
 type waiter struct {
 	account access.AccountID
 	addr    netip.AddrPort
-	// perAddress is the limit on the questions to addr.
+	// perAddress is the maximum number of concurrent questions to addr.
 	perAddress int
 	arrival    int
 	granted    chan struct{} // closed when the question has its slot
@@ -91,7 +92,7 @@ func (s *slots) abandon(w *waiter) {
 	if i := slices.Index(held.waiting, w); i >= 0 {
 		held.waiting = slices.Delete(held.waiting, i, i+1)
 		s.forgetIdle(w.account)
-		s.grant() // the shares of the other accounts may have grown
+		s.grant() // the shares of the other accounts may be larger now
 		return
 	}
 	s.releaseLocked(w)

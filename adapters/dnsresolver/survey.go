@@ -21,7 +21,7 @@ type report struct {
 	// exist.
 	unanswered map[key]bool
 	absent     map[string]bool
-	// noTCP is set when a UDP answer was truncated and TCP failed. wildcardUnknown is set when a
+	// noTCP is true if a UDP answer was truncated and TCP failed. wildcardUnknown is true if a
 	// wildcard probe got no answer.
 	noTCP, wildcardUnknown bool
 }
@@ -47,7 +47,7 @@ type domainRead struct {
 }
 
 // askAll asks all addresses of the servers and adds their reports. It skips addresses that have a
-// report. It asks an address once, even when several servers share it.
+// report. It asks an address only once, even if several servers share the address.
 func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[netip.AddrPort]report) {
 	var wg panics.Group
 	var mu sync.Mutex
@@ -88,14 +88,15 @@ func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) repor
 	sr.queryAll(ctx)
 	sr.wg.Wait()
 	sr.detectWildcards(ctx)
-	// Fill the answer cache now, while slower servers are still being asked.
+	// Questions about dependencies are asked now, while slower servers still answer. The answers
+	// are cached.
 	rd.readDependencies(ctx, mergeReports(rd.name, rd.apex, []report{sr.report}).Needs(rd.wanted))
 	return sr.report
 }
 
 // askSOA asks the server at addr for the SOA of a zone. If a server does not answer, later calls
-// make a single attempt each, until cacheTTL has passed. Otherwise, a server that never answers
-// would hold a slot for all attempts of each read.
+// make only one attempt until cacheTTL has passed. Otherwise a server that never answers would hold
+// a slot during all attempts of each read.
 func (r *Reader) askSOA(ctx context.Context, addr netip.AddrPort, soa question) (*wire.Msg, error) {
 	mode := r.soaMode(addr)
 	m, err := r.client.exchange(ctx, addr, soa, mode)

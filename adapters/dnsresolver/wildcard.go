@@ -11,15 +11,16 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// wildcardScope is a group of names for which one wildcard record, *.parent, may answer.
+// wildcardScope is a group of names for which the same wildcard record, *.parent, can give the
+// answers.
 type wildcardScope struct {
 	parent string
 	names  []string
 }
 
-// detectWildcards marks the answers that a wildcard record may have synthesised. It asks for a
-// random name with the same parent and compares the answers. A name that does not exist proves that
-// there is no wildcard.
+// detectWildcards marks the answers that may come from a wildcard record. It asks for a random name
+// with the same parent and compares the answers. If the random name does not exist, there is no
+// wildcard.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
 	keys := "_domainkey." + sr.read.name
 	all := []wildcardScope{
@@ -38,8 +39,9 @@ func (sr *serverReader) detectWildcards(ctx context.Context) {
 	wg.Wait()
 }
 
-// typesToProbe returns the record types to ask for at the random name, or nil when names have no
-// records. TXT comes first: its answer usually ends the probe, with NXDOMAIN or a CNAME.
+// typesToProbe returns the record types to ask for at the random name. It returns nil if the names
+// have no records. TXT comes first, because its answer usually ends the probe, with NXDOMAIN or a
+// CNAME.
 func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
@@ -60,8 +62,8 @@ func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	return kinds
 }
 
-// probeWildcard returns the values of the random name below parentName, by type. It returns nil
-// when the server gives no usable answer.
+// probeWildcard returns the values of the random name below parentName, by type. It returns nil if
+// the server gives no usable answer.
 func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, kinds []dns.Type) map[dns.Type][]string {
 	wildcardValues := map[dns.Type][]string{}
 	for _, kind := range kinds {
@@ -86,7 +88,7 @@ func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, ki
 }
 
 // markSynthesised marks the record sets of the names that match the wildcard, see matchesWildcard.
-// wildcardValues are the values of the wildcard.
+// wildcardValues maps each type to the values of the wildcard.
 func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.Type][]string) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
@@ -104,8 +106,8 @@ func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.
 	}
 }
 
-// matchesWildcard reports whether a name has exactly the values of the wildcard. A name with any
-// record of its own gets no value of any type from a wildcard.
+// matchesWildcard reports whether a name has exactly the values of the wildcard. A name that has a
+// record itself gets no values from a wildcard, not even of other types.
 func (r report) matchesWildcard(name string, wildcardValues map[dns.Type][]string) bool {
 	if alias := r.sets[key{name, dns.CNAME}].values; len(alias) > 0 || len(wildcardValues[dns.CNAME]) > 0 {
 		return slices.Equal(alias, wildcardValues[dns.CNAME])

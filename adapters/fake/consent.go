@@ -26,7 +26,8 @@ const (
 	guest
 )
 
-// pendingSignIn is a sign-in whose code was issued. redeemed is true after the code was used.
+// pendingSignIn is a sign-in for which the platform has issued a code. redeemed is true after the
+// code was used.
 type pendingSignIn struct {
 	tenant           tenant.GUID
 	user             string
@@ -89,7 +90,7 @@ func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secre
 
 // Visit simulates a person who opens the consent or the sign-in page of the platform as username.
 // accept is whether they give consent. It returns the query string of the redirect back to
-// tenantry. It fails if page is neither of these two.
+// tenantry. It fails if page is neither of these pages.
 func (p *Platform) Visit(page, username string, accept bool) (query string, err error) {
 	u, err := url.Parse(page)
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 var ErrCrashed = errors.New("the process is dead")
 
 // CrashingProcess simulates a process that crashes at one of its steps, before or after the effect
-// of the step. All later steps have no effect and fail with ErrCrashed. It is a Stepper.
+// of that step. All later steps have no effect and fail with ErrCrashed. CrashingProcess implements
+// Stepper.
 type CrashingProcess struct {
-	mu    sync.Mutex
-	left  int
-	after bool
-	dead  bool
+	mu          sync.Mutex
+	left        int
+	afterEffect bool
+	dead        bool
 }
 
 // NewCrashingProcess returns a process that completes the given number of steps and crashes at the
-// next one: after its effect if after is true, before it otherwise.
-func NewCrashingProcess(steps int, after bool) *CrashingProcess {
-	return &CrashingProcess{left: steps, after: after}
+// next step. If afterEffect is true, it crashes after the effect of that step, otherwise before it.
+func NewCrashingProcess(steps int, afterEffect bool) *CrashingProcess {
+	return &CrashingProcess{left: steps, afterEffect: afterEffect}
 }
 
 // Dead reports whether the process has crashed.
@@ -45,7 +46,7 @@ func (l *CrashingProcess) Step(_ context.Context, do func() error) error {
 		return do()
 	}
 	l.dead = true
-	if l.after {
+	if l.afterEffect {
 		_ = do()
 	}
 	return ErrCrashed

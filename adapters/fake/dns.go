@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNS is a set of zones in memory and implements ports.DNSReader. Every read reaches two name
-// servers, which agree, unless Trouble was called.
+// DNS is a set of zones in memory. It implements ports.DNSReader. Each read gets the same answers
+// from two name servers, unless Trouble was called.
 type DNS struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -80,8 +80,8 @@ func (d *DNS) Read(ctx context.Context, _ access.AccountID, name string, wanted 
 	return s, nil
 }
 
-// zone returns the zone that holds a name. The apex of this zone is the name or a parent of it. If
-// there are several such zones, zone returns the one with the longest apex.
+// zone returns the zone that holds a name: the zone with the longest apex that is the name or a
+// parent of it.
 func (d *DNS) zone(name string) (apex string, records []dns.Record, found bool) {
 	for zone, held := range d.zones {
 		if (zone == name || strings.HasSuffix(name, "."+zone)) && len(zone) >= len(apex) {
@@ -135,8 +135,8 @@ func content(r dns.Record) string {
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// referenced looks up the names that a read needs besides its own domain. It leaves out names in no
-// zone.
+// referenced returns the names that a read needs besides its own domain. It omits names that are in
+// no zone.
 func (d *DNS) referenced(n dns.Needs) dns.Referenced {
 	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.Exchange{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {

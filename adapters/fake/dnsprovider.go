@@ -37,15 +37,15 @@ func (p *DNSProvider) AddZone(name string, sets ...dns.RRSet) {
 	}, clone(sets)...)
 }
 
-// Put replaces a record set, as the owner of the zone does by hand.
+// Put replaces a record set, as the owner of the zone does in the provider's user interface.
 func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.put(zone, s)
 }
 
-// Lose makes the next Apply end with an unknown outcome: after its changes if afterEffect, before
-// them otherwise.
+// Lose makes the next Apply end with an unknown outcome: after its changes if afterEffect is true,
+// before them otherwise.
 func (p *DNSProvider) Lose(afterEffect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +181,7 @@ func (p *DNSProviders) Know(provider dns.Provider) {
 	p.known = append(p.known, provider)
 }
 
-// Hold gives a credential of the provider with this token access to account.
+// Hold makes a credential of the provider with this token select account.
 func (p *DNSProviders) Hold(provider, token string, account ports.DNSProvider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

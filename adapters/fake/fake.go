@@ -63,7 +63,7 @@ type Platform struct {
 	now          time.Time
 	tenants      map[tenant.GUID]*state
 	codes        map[string]*pendingSignIn
-	takenDomains map[string]bool // domains of tenants outside the test
+	takenDomains map[string]bool // domains of tenants that are not in the test
 	serial       int
 }
 
@@ -84,7 +84,7 @@ func New() *Platform {
 // Setup is the state of a tenant before it is connected.
 type Setup struct {
 	Name string
-	// Dehydrated makes the first bootstrap step start work that takes one minute. Denied stops
+	// Dehydrated makes the first bootstrap step start work that takes one minute. Denied prevents
 	// tenantry from assigning itself the mail server's role.
 	Dehydrated, Denied bool
 	// SMTPAuthRefused keeps organization-wide SMTP AUTH disabled: EnableSMTPAuth is refused.
@@ -106,7 +106,7 @@ type Lag struct {
 	// CreateMailbox until OpenSignIn and OpenSubmission succeed.
 	AcceptedDomain, Role, Directory, Submission time.Duration
 	// AcceptedLooks is the number of calls of MailDomains that omit a domain after AcceptedDomain
-	// has passed. It simulates the lag for callers that use the real clock.
+	// has passed. Tests that use the real clock need it to simulate the lag.
 	AcceptedLooks int
 	// Rule is the time from a change of a rule until it applies to mail. Trace is the time from a
 	// message until its rows appear in the message trace.
@@ -122,7 +122,7 @@ type state struct {
 	consent           string // none, granted or revoked
 	role              bool
 	roleAt            time.Time
-	hydrateAt         time.Time // zero until it begins
+	hydrateAt         time.Time // zero until the preparation begins
 	smtpAuth          tenant.SMTPAuth
 	domains           map[string]*domainState
 	mailboxes         map[string]*mailboxState
@@ -130,12 +130,12 @@ type state struct {
 	users             int
 	rules             map[string]*ruleState // by name
 	blockedSenders    map[string]bool       // senders that managed rules block
-	turns             []BlockChange
+	blockChanges      []BlockChange
 	trace             []traceRow
 }
 
-// AddTenant adds a tenant that nobody has connected yet. It has the users admin, member and guest
-// in its built-in domain.
+// AddTenant adds a tenant that is not connected. It has the users admin, member and guest in its
+// built-in domain.
 func (p *Platform) AddTenant(id tenant.GUID, s Setup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,26 +196,26 @@ func (p *Platform) Now() time.Time {
 	return p.now
 }
 
-// TakeDomain makes a domain belong to a tenant outside the test.
+// TakeDomain makes a domain belong to a tenant that is not in the test.
 func (p *Platform) TakeDomain(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.takenDomains[name] = true
 }
 
-// Occupy assigns an address of a tenant to an object that is not a mailbox.
+// Occupy makes an object that is not a mailbox use an address of a tenant.
 func (p *Platform) Occupy(id tenant.GUID, address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tenants[id].occupiedAddresses[strings.ToLower(address)] = true
 }
 
-// Revoke withdraws a tenant's consent if what is "consent", and the role at its mail server
-// otherwise ("exchange_role").
-func (p *Platform) Revoke(id tenant.GUID, what string) {
+// Revoke withdraws a tenant's consent if grant is "consent". Otherwise ("exchange_role") it
+// withdraws the role at the tenant's mail server.
+func (p *Platform) Revoke(id tenant.GUID, grant string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if what == "consent" {
+	if grant == "consent" {
 		p.tenants[id].consent = "revoked"
 		return
 	}
@@ -236,14 +236,13 @@ type HeldDomain struct {
 	Signed bool
 }
 
-// HeldMailbox is a mailbox at the platform, with whether its password is set and submission is
-// open.
+// HeldMailbox is a mailbox at the platform, and whether its password is set and submission is open.
 type HeldMailbox struct {
 	mailbox.Platform
 	PasswordSet, Submission bool
 }
 
-// Holds returns what the platform stores for a tenant. Domains and rules are ordered by name,
+// Holds returns what the platform stores for a tenant. Domains and rules are sorted by name,
 // mailboxes by address.
 func (p *Platform) Holds(id tenant.GUID) Snapshot {
 	p.mu.Lock()

@@ -19,11 +19,11 @@ type Fault struct {
 	// About limits the fault to one domain name, address or object id.
 	About string
 	Kind  outcome.Kind
-	Code  fault.Code // for Refused and NotReady
-	// AfterEffect makes the call take effect before it fails, as if the answer were lost.
+	Code  fault.Code // the error code, if Kind is Refused or NotReady
+	// AfterEffect makes the call take effect before it fails, as if the answer had been lost.
 	AfterEffect bool
-	// Skip is the number of matching calls that pass before the first failure. Times is the number
-	// of failures, 0 for no limit.
+	// Skip is the number of matching calls that succeed before the first failure. Times is the
+	// number of failures, 0 for no limit.
 	Skip, Times int
 
 	spent int
@@ -38,16 +38,16 @@ type Script struct {
 	effects map[string]int
 }
 
-// Fail arms a fault. lift disarms it.
+// Fail adds a fault. lift removes it.
 func (s *Script) Fail(f Fault) (lift func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	armed := &f
-	s.faults = append(s.faults, armed)
+	added := &f
+	s.faults = append(s.faults, added)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		armed.Times, armed.spent = 1, 1
+		added.Times, added.spent = 1, 1
 	}
 }
 
@@ -96,7 +96,8 @@ func (s *Script) countEffect(method string) {
 	s.effects[method]++
 }
 
-// call runs one call of a port. effect runs under the lock and returns whether it changed anything.
+// call runs one call of a port. effect runs while the lock is held, and returns whether it changed
+// anything.
 func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, about string, effect func() (bool, error)) error {
 	if err := p.begin(ctx, method, id, about); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (g *Gate) pass(ctx context.Context) bool {
 	}
 }
 
-// The values for the argument after of nextFault.
+// The values of the argument after of nextFault.
 const (
 	beforeEffect = false
 	afterEffect  = true

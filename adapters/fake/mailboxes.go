@@ -98,7 +98,7 @@ func (c client) OpenSignIn(ctx context.Context, objectID, address string, passwo
 			return false, notReady("the directory does not show the account yet")
 		}
 		if len(password.Reveal()) < 8 {
-			return false, refuse(fault.WeakPassword, "the platform does not take this password")
+			return false, refuse(fault.WeakPassword, "the platform does not accept this password")
 		}
 		m.password, m.AccountEnabled, m.PrincipalName = true, true, m.Address
 		return true, nil

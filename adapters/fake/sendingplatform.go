@@ -51,8 +51,8 @@ func NewSendingPlatform() *SendingPlatform {
 	}
 }
 
-// Put adds accounts and replaces those with the same address. An account without an id or a stamp
-// gets one.
+// Put adds accounts. An added account replaces the account with the same address. An account
+// without an id or a stamp gets one.
 func (p *SendingPlatform) Put(accounts ...integration.Account) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,8 @@ func (p *SendingPlatform) put(a integration.Account) {
 	}
 }
 
-// Drop removes the account with this address, as the platform's customer does by hand.
+// Drop removes the account with this address, as the platform's customer does in the user
+// interface.
 func (p *SendingPlatform) Drop(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,8 @@ func (p *SendingPlatform) now() time.Time {
 // signInTime is how long a sign-in link is valid.
 const signInTime = 10 * time.Minute
 
-// call runs one call of the port. work runs under the lock and returns whether it changed anything.
+// call runs one call of the port. work runs while the lock is held, and returns whether it changed
+// anything.
 func (p *SendingPlatform) call(ctx context.Context, method, about string, work func() (changed bool, err error)) error {
 	if err := p.begin(ctx, method, "", about); err != nil {
 		return err

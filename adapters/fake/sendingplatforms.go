@@ -44,8 +44,8 @@ func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func
 	p.known = append(p.known, knownSending{provider, capabilities})
 }
 
-// Hold gives a credential with this key and workspace access to platform. workspace is "" for
-// credentials that name none.
+// Hold makes a credential with this key and workspace select platform. workspace is "" for
+// credentials without a workspace.
 func (p *SendingPlatforms) Hold(provider, key, workspace string, platform ports.SendingPlatform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 type ruleState struct {
 	sendlimit.Rule
 	since time.Time
-	// before is the rule before the change. It still applies to mail until Lag.Rule has passed.
+	// before is the rule before the change. It applies to mail until Lag.Rule has passed.
 	before *ruleState
 }
 
-// change applies do to the rule at the time now and keeps the previous state.
+// change changes the rule at the time now and keeps the previous state.
 func (r *ruleState) change(now time.Time, do func(*sendlimit.Rule)) {
 	was := *r
 	r.before, r.since = &was, now
@@ -40,7 +40,7 @@ func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) boo
 	return false
 }
 
-// answer returns the rule as a call of the port returns it.
+// answer returns the rule in the form in which the port returns it.
 func (r *ruleState) answer() sendlimit.Rule {
 	out := r.Rule
 	out.Lists, out.Altered = slices.Clone(r.Lists), r.Altered && r.Enabled
@@ -58,11 +58,11 @@ type BlockChange struct {
 func (p *Platform) Turns(id tenant.GUID) []BlockChange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.tenants[id].turns)
+	return slices.Clone(p.tenants[id].blockChanges)
 }
 
-// recordTurns compares the blocked senders with those of the last call and appends the differences.
-func (t *state) recordTurns() {
+// recordBlockChanges compares the blocked senders with those at its last call, and records the changes.
+func (t *state) recordBlockChanges() {
 	now := map[string]bool{}
 	for name, r := range t.rules {
 		for _, address := range r.Blocks() {
@@ -71,12 +71,12 @@ func (t *state) recordTurns() {
 	}
 	for _, address := range slices.Sorted(maps.Keys(now)) {
 		if now[address] && !t.blockedSenders[address] {
-			t.turns = append(t.turns, BlockChange{address, true})
+			t.blockChanges = append(t.blockChanges, BlockChange{address, true})
 		}
 	}
 	for _, address := range slices.Sorted(maps.Keys(t.blockedSenders)) {
 		if t.blockedSenders[address] && !now[address] {
-			t.turns = append(t.turns, BlockChange{address, false})
+			t.blockChanges = append(t.blockChanges, BlockChange{address, false})
 		}
 	}
 	t.blockedSenders = now
@@ -86,7 +86,7 @@ func (t *state) recordTurns() {
 // unblocked.
 func (c client) changeRules(ctx context.Context, method, scope string, do func(*state) (bool, error)) error {
 	return c.server(ctx, method, scope, func(t *state) (bool, error) {
-		defer t.recordTurns()
+		defer t.recordBlockChanges()
 		return do(t)
 	})
 }
@@ -184,7 +184,7 @@ func (p *Platform) makeRule(t *state, scope string, mailboxes []string, enabled 
 	return made
 }
 
-// normalized returns the addresses in lower case, sorted, without duplicates.
+// normalized returns the addresses in lower case, sorted and without duplicates.
 func normalized(mailboxes []string) []string {
 	var out []string
 	for _, m := range mailboxes {
@@ -200,7 +200,7 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	defer t.recordTurns()
+	defer t.recordBlockChanges()
 	if t.rules[r.Name] == nil {
 		p.serial++
 		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
@@ -218,5 +218,5 @@ func (p *Platform) DropRule(id tenant.GUID, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.tenants[id].rules, name)
-	p.tenants[id].recordTurns()
+	p.tenants[id].recordBlockChanges()
 }

@@ -18,19 +18,20 @@ import (
 // tracePage is the number of rows of a page of the message trace if Setup sets none.
 const tracePage = 1000
 
-// traceRow is one row of the message trace. It is visible from visibleAt on.
+// traceRow is one row of the message trace. The trace shows it from visibleAt on.
 type traceRow struct {
 	sendlimit.Sent
 	visibleAt time.Time
 }
 
-// Send lets a mailbox send messages now, as many as count says, each to two recipients. It returns
-// how many were accepted: 0 if a rule blocks the mailbox, count otherwise.
+// Send lets a mailbox send count messages now, each to two recipients. It returns how many were
+// accepted: 0 if a rule blocks the mailbox, count otherwise.
 func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (sent int) {
 	return p.SendAt(id, mailbox, count, time.Time{})
 }
 
-// SendAt is Send at a different time. It simulates messages that the trace shows late.
+// SendAt is Send at a different time. With a time in the past, it simulates messages that the trace
+// shows late.
 func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Time) (sent int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Stepper runs the calls of wrapped ports, each as a step. CrashingProcess fails at one of the
-// steps. The Steppers of races decide in which order concurrent use cases make their steps.
+// Stepper runs each call of a wrapped port as one step. CrashingProcess fails at one of the steps.
+// The Steppers of races decide in which order concurrent use cases make their steps.
 type Stepper interface {
 	// Step runs do, which makes the call with ctx, and returns its error.
 	Step(ctx context.Context, do func() error) error
@@ -99,8 +99,8 @@ func (m steppedTenant) Signing(ctx context.Context, name string) (dns.Signing, e
 // SteppedDomains wraps a domain store so that its writes are steps of s.
 func SteppedDomains(d ports.Domains, s Stepper) ports.Domains { return steppedDomains{d, s} }
 
-// storedDomains is ports.Domains under a name that does not collide with its method Domains when
-// embedded.
+// storedDomains is another name of ports.Domains. An embedded field of that name does not collide
+// with the port's method Domains.
 type storedDomains = ports.Domains
 
 type steppedDomains struct {
@@ -179,7 +179,8 @@ func SteppedIntegrations(i ports.Integrations, s Stepper) ports.Integrations {
 	return steppedIntegrations{i, s}
 }
 
-// The aliases let a struct embed these ports: the ports have methods of the same names.
+// These are other names of the ports. An embedded field of such a name does not collide with the
+// port's method Integrations or Connections.
 type (
 	storedIntegrations = ports.Integrations
 	storedConnections  = ports.Connections

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// auditInput keeps its parameters as text, like runsInput.
+// auditInput declares its parameters as text, for the reason that runsInput gives.
 type auditInput struct {
 	Actor    string `query:"actor"`
 	Action   string `query:"action"`
@@ -36,42 +36,42 @@ type auditList struct {
 	NextCursor *string      `json:"next_cursor" doc:"The value of after for the next page, null at the end."`
 }
 
-// auditEntry has the members of audit.Entry.Line.
+// auditEntry has the JSON members of audit.Entry.Line.
 type auditEntry struct {
 	ID           string                 `json:"id" format:"uuid" doc:"The entry's id."`
 	Sequence     int64                  `json:"sequence" minimum:"1" doc:"The position in the account's chain: 1, 2, 3 and so on without gaps."`
 	At           time.Time              `json:"at" doc:"When the entry was written."`
-	Actor        auditActor             `json:"actor" doc:"Who did it."`
-	Action       string                 `json:"action" doc:"The id of the operation. Acts that are not requests have names such as key.create (operators), connect.sign_in, connect.confirm (administrators) and audit.drop (the service)."`
-	TenantID     *string                `json:"tenant_id" doc:"The GUID of the tenant that it concerns, null if there is none."`
-	Subject      nullable[auditSubject] `json:"subject" doc:"The object of the act, null if there is no single one."`
-	Outcome      auditOutcome           `json:"outcome" doc:"What it was answered."`
-	RequestID    *string                `json:"request_id" doc:"The X-Request-ID of the request, null for acts of operators and of the service."`
-	ClientIP     *string                `json:"client_ip" doc:"The address of the client, null for acts of operators and of the service."`
-	PreviousHash string                 `json:"previous_hash" pattern:"^[0-9a-f]{64}$" doc:"The hash of the entry before, 64 zeros for the first entry."`
+	Actor        auditActor             `json:"actor" doc:"Who caused the entry."`
+	Action       string                 `json:"action" doc:"The id of the operation. Actions that are not requests have names such as key.create (operators), connect.sign_in, connect.confirm (administrators) and audit.drop (the service)."`
+	TenantID     *string                `json:"tenant_id" doc:"The GUID of the tenant that the entry concerns, null if it concerns none."`
+	Subject      nullable[auditSubject] `json:"subject" doc:"The object of the action, null if there is none or more than one."`
+	Outcome      auditOutcome           `json:"outcome" doc:"The result of the action."`
+	RequestID    *string                `json:"request_id" doc:"The X-Request-ID of the request, null for actions of operators and of the service."`
+	ClientIP     *string                `json:"client_ip" doc:"The address of the client, null for actions of operators and of the service."`
+	PreviousHash string                 `json:"previous_hash" pattern:"^[0-9a-f]{64}$" doc:"The hash of the previous entry, 64 zeros for the first entry."`
 	Hash         string                 `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"The SHA-256 of the canonical JSON (RFC 8785) of the entry without this member."`
 }
 
 type auditActor struct {
-	Type string `json:"type" enum:"key,member,operator,service" doc:"An API key; a person who signed in on the connect pages; the operator of the service; or the service itself."`
+	Type string `json:"type" enum:"key,member,operator,service" doc:"key: an API key. member: a person who signed in on the connect pages. operator: the operator of the service. service: the service itself."`
 	ID   string `json:"id" doc:"The id of the key, the e-mail address of the person, or the name of the operator."`
 	Name string `json:"name" doc:"The name of the key, the e-mail address of the person, or the name of the operator."`
 }
 
 type auditSubject struct {
 	Type string `json:"type" doc:"The kind of the object, such as domain."`
-	ID   string `json:"id" doc:"Its id. For an operation with the name of a domain in its path, the name."`
+	ID   string `json:"id" doc:"The object's id. If the operation's path contains the name of a domain, it is that name."`
 }
 
 type auditOutcome struct {
-	Status *int    `json:"status" doc:"The HTTP status of the answer; 200 for acts that are not requests. Null if the process ended before there was an answer."`
+	Status *int    `json:"status" doc:"The HTTP status of the answer; 200 for actions that are not requests. Null if the process ended before it answered."`
 	Code   *string `json:"code" doc:"The error code of the answer, or outcome_unknown; null for a success."`
 }
 
 const auditPath = "/v1/audit"
 
-// exportTime is the time limit of an export. The client must take each part of the export within
-// sendTimeout of package guard, as with every answer.
+// exportTime is the time limit of an export. As with every answer, the client must also receive
+// each part of the export within sendTimeout of package guard.
 const exportTime = 10 * time.Minute
 
 func auditOperations(api huma.API, service *audits.Service) {
@@ -79,8 +79,8 @@ func auditOperations(api huma.API, service *audits.Service) {
 		OperationID: "list-audit-entries", Method: http.MethodGet, Path: auditPath, Tags: []string{tagAudit},
 		Summary: "List audit entries",
 		Description: "Lists who did what in the account, newest first: writes, requests of known keys that were answered with 401 or 403, sign-ins on the " +
-			"connect pages, and acts of the operator. Each entry has the hash of the entry before, so the entries form a chain.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, Answer: exampleAuditList, Refuses: only(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
+			"connect pages, and actions of the operator. Each entry contains the hash of the previous entry, so the entries form a chain.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, Answer: exampleAuditList, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *auditInput) (auditList, error) {
 		q, err := in.query(ctx)
 		if err != nil {
@@ -90,18 +90,18 @@ func auditOperations(api huma.API, service *audits.Service) {
 		if err != nil {
 			return auditList{}, err
 		}
-		list := auditList{Entries: each(found.Entries, newAuditEntry)}
+		list := auditList{Entries: convertAll(found.Entries, newAuditEntry)}
 		if found.More {
-			list.NextCursor = ptr(sequenceCursor(auditCursor, found.Entries[len(found.Entries)-1].Sequence))
+			list.NextCursor = pointerTo(sequenceCursor(auditCursor, found.Entries[len(found.Entries)-1].Sequence))
 		}
 		return list, nil
 	})
 	registerStream(api, huma.Operation{
 		OperationID: "export-audit-entries", Method: http.MethodGet, Path: auditPath + "/export", Tags: []string{tagAudit},
 		Summary: "Export the audit chain",
-		Description: "Sends all entries that are kept, oldest first, as JSON Lines: one entry on each line, in canonical JSON (RFC 8785). " +
-			"`tenantry audit verify FILE` checks offline that the chain is unbroken. If older entries were dropped, the first entry has the hash of the last " +
-			"dropped one as `previous_hash`, and a later entry with the action `audit.drop` names this hash.",
+		Description: "Sends all stored entries, oldest first, as JSON Lines: one entry on each line, in canonical JSON (RFC 8785). " +
+			"`tenantry audit verify FILE` checks offline that the chain is unbroken. If older entries were deleted, the first entry has the hash of the last " +
+			"deleted entry as `previous_hash`, and a later entry with the action `audit.drop` names this hash.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTime, Media: "application/jsonl", Answer: exampleAuditLine}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *struct{}) (stream, error) {
 		first, err := service.ExportPage(ctx, who.Account.ID, 0)
@@ -109,7 +109,7 @@ func auditOperations(api huma.API, service *audits.Service) {
 	})
 }
 
-// exportFrom sends a page and all pages after it.
+// exportFrom sends the entries of one page, and then the entries of all later pages.
 func exportFrom(ctx context.Context, service *audits.Service, owner access.AccountID, entries []audit.Entry, send func([]byte) error) error {
 	for len(entries) > 0 {
 		var lines []byte
@@ -131,7 +131,7 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 	return nil
 }
 
-// auditCursor is the list name in the cursors of audit entries.
+// auditCursor is the name of the list of audit entries in its cursors.
 const auditCursor = "audit"
 
 // query returns the query of the input. A key that is limited to some tenants gets only their entries.
@@ -185,7 +185,7 @@ func newAuditEntry(e audit.Entry) auditEntry {
 	return shown
 }
 
-// exampleAuditEntry is the first entry of a chain, with its true hash.
+// exampleAuditEntry is the first entry of a chain, with its correct hash.
 var exampleAuditEntry = func() audit.Entry {
 	e, err := audit.Entry{
 		ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9010", At: exampleTime, Actor: audit.Actor{Type: audit.Key, ID: exampleKeyID, Name: "production"},

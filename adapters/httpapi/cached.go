@@ -17,7 +17,7 @@ import (
 )
 
 // cachedDocument is a document in the two encodings in which it is served. All answers share its
-// strings, because package guard does not copy a string for each reader.
+// strings: package guard sends a string without copying it.
 type cachedDocument struct {
 	plain, compressed string
 	tag               string // the hash of plain

@@ -16,17 +16,17 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 )
 
-// connectionWarning is the time between two log lines about connections beyond the limit.
+// connectionWarning is the minimum time between two log lines about connections beyond the limit.
 const connectionWarning = time.Minute
 
-// ConnectionLimit bounds how many connections a server has open: at most Max together, and at most
+// ConnectionLimit limits how many connections a server has open: at most Max in total, and at most
 // half of them from one client. A client is the network of the peer's address, as in package guard.
-// Trusted proxies can have all connections, because theirs belong to many clients.
+// A trusted proxy can have all connections, because it forwards the requests of many clients.
 //
-// A connection beyond the limit closes the one that waits longest for a request. So an attacker
-// who opens connections and sends nothing does not keep other callers out, not even those at his
-// own address. A connection with a request in progress is never closed. If all have one, the new
-// connection is closed.
+// If there is one connection too many, the limit closes the connection that has waited longest for
+// a request. An attacker who opens connections and sends nothing therefore does not lock other
+// callers out, not even callers from the attacker's own address. The limit never closes a
+// connection with a request in progress. If all connections have one, it closes the new connection.
 type ConnectionLimit struct {
 	Max            int
 	TrustedProxies []netip.Prefix
@@ -39,8 +39,8 @@ type ConnectionLimit struct {
 	warnedAt time.Time
 }
 
-// ClosedConnections counts the connections that a ConnectionLimit has closed, by the limit that was
-// reached: that of one client, or that of all together.
+// ClosedConnections counts the connections that a ConnectionLimit has closed. OfClient counts those
+// that exceeded the limit of one client, and OfAll those that exceeded the total limit.
 type ClosedConnections struct{ OfClient, OfAll int64 }
 
 // Counts returns how many connections are open, and how many the limit has closed so far.
@@ -53,16 +53,17 @@ func (l *ConnectionLimit) Counts() (open int, closed ClosedConnections) {
 // openConnection is a connection that the limit counts.
 type openConnection struct {
 	client *clientConnections
-	// waiting is its element of client.waiting. It is nil while a request is in progress.
+	// waiting is the connection's element in client.waiting. It is nil while a request is in
+	// progress.
 	waiting *list.Element
 }
 
 // clientConnections are the connections of one client.
 type clientConnections struct {
 	network string
-	trusted bool // it is a trusted proxy
+	trusted bool // the client is a trusted proxy
 	open    int
-	waiting list.List // the connections without a complete head of a request, longest waiting first
+	waiting list.List // the connections without a complete request head, longest waiting first
 }
 
 // ConnState counts a connection in its new state. It is for http.Server.ConnState.
@@ -70,7 +71,7 @@ func (l *ConnectionLimit) ConnState(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if surplus := l.add(conn); surplus != nil {
-			_ = transport(surplus).Close() // the server notices it and ends the connection
+			_ = transport(surplus).Close() // the server then ends the connection
 		}
 	case http.StateActive, http.StateIdle:
 		l.setWaiting(conn, state == http.StateIdle)
@@ -79,7 +80,7 @@ func (l *ConnectionLimit) ConnState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// add counts a new connection. It returns the connection to close, nil if there is room.
+// add counts a new connection. It returns the connection to close, or nil if no limit is exceeded.
 func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,14 +107,15 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	return surplus
 }
 
-// clientOf returns the client of a connection, which may have no other connection yet.
+// clientOf returns the client of a connection. If the client has no other connection yet, it is
+// new.
 func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
-	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero address counts as one client
+	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // all unknown addresses count as one client
 	address := peer.Addr().Unmap().WithZone("")
 	network := guard.ClientNetwork(address)
 	trusted := slices.ContainsFunc(l.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 	if trusted {
-		network = address.String() // other addresses of its network may be untrusted
+		network = address.String() // other addresses of its network may not be trusted
 	}
 	c := l.byClient[network]
 	if c == nil {
@@ -137,14 +139,14 @@ func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
 func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o := l.open[conn]
+	counted := l.open[conn]
 	switch {
-	case o == nil: // it is being closed
-	case !waiting && o.waiting != nil:
-		o.client.waiting.Remove(o.waiting)
-		o.waiting = nil
-	case waiting && o.waiting == nil:
-		o.waiting = o.client.waiting.PushBack(conn)
+	case counted == nil: // the connection is being closed
+	case !waiting && counted.waiting != nil:
+		counted.client.waiting.Remove(counted.waiting)
+		counted.waiting = nil
+	case waiting && counted.waiting == nil:
+		counted.waiting = counted.client.waiting.PushBack(conn)
 	}
 }
 
@@ -154,7 +156,7 @@ func (l *ConnectionLimit) remove(conn net.Conn) {
 	l.drop(conn)
 }
 
-// drop no longer counts a connection. The caller holds the lock.
+// drop stops counting a connection. The caller holds the lock.
 func (l *ConnectionLimit) drop(conn net.Conn) {
 	o := l.open[conn]
 	if o == nil {
@@ -169,7 +171,7 @@ func (l *ConnectionLimit) drop(conn net.Conn) {
 	}
 }
 
-// warn logs that the limit is reached, at most once in connectionWarning.
+// warn logs that the limit is reached, at most once per connectionWarning.
 func (l *ConnectionLimit) warn(c *clientConnections) {
 	if now := time.Now(); l.Log != nil && now.Sub(l.warnedAt) >= connectionWarning {
 		l.warnedAt = now
@@ -177,7 +179,8 @@ func (l *ConnectionLimit) warn(c *clientConnections) {
 	}
 }
 
-// transport returns the connection below TLS. Closing it does not wait for the client.
+// transport returns the connection below TLS. Closing it does not wait for
+// the client. Closing the TLS connection can.
 func transport(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()

@@ -55,10 +55,10 @@ func connectLink(api huma.API, service *tenants.Service) {
 		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
 		Summary: "Get a connect link",
 		Description: "Starts a connect session and returns its link for an administrator of a tenant: opened in a browser, the link asks for consent " +
-			"and connects the tenant to the account of the key. The link is valid for 15 minutes, or for `ttl_minutes`, and works once. " +
-			"Poll the connect session until it is `connected`, then sync the tenant. With `return_url`, the last page leads back to it, " +
-			"with `session_id`, `result` (the status of the session) and `state` added to its query. These parameters prove nothing; read the session.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, Answer: exampleConnectURL, Refuses: only(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
+			"and connects the tenant to the account of the API key. The link is valid for 15 minutes, or for `ttl_minutes`, and works once. " +
+			"Poll the connect session until its status is `connected`, then sync the tenant. With `return_url`, the last page leads to this URL, " +
+			"with `session_id`, `result` (the status of the session) and `state` added to the query. These parameters prove nothing, because anyone can write them: read the session.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, Answer: exampleConnectURL, Refuses: specificCodes(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectLinkInput) (tenants.Link, error) {
 		return service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
@@ -71,8 +71,8 @@ func getConnectSession(api huma.API, service *tenants.Service) {
 	registerShaped(api, huma.Operation{
 		OperationID: "get-connect-session", Method: http.MethodGet, Path: "/v1/connect-sessions/{connect_session_id}", Tags: []string{tagTenants},
 		Summary:     "Get a connect session",
-		Description: "Returns how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Answer: exampleConnectSession, Refuses: only(fault.ConnectSessionUnknown)}.Metadata(),
+		Description: "Returns the status of a connect session: how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Answer: exampleConnectSession, Refuses: specificCodes(fault.ConnectSessionUnknown)}.Metadata(),
 	}, connectSessionOf, func(ctx context.Context, who access.Caller, in *connectSessionPath) (tenant.ConnectSession, error) {
 		return service.Session(ctx, who.Account.ID, ident.Lookup(in.ID))
 	})
@@ -84,11 +84,11 @@ func renewConnectSession(api huma.API, service *tenants.Service) {
 		Summary: "Renew a connect session",
 		Description: "Returns a new link for the same session, with the lifetime, `return_url` and `state` of the first one. The earlier link stops " +
 			"working at once. A session that expired or was declined is `pending` again. A connected session cannot be renewed.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, Answer: exampleConnectURL, Refuses: only(fault.ConnectSessionUnknown, fault.SessionConnected,
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, Answer: exampleConnectURL, Refuses: specificCodes(fault.ConnectSessionUnknown, fault.SessionConnected,
 			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
 		id := ident.Lookup(in.ID)
-		if who.Bounds.Tenants != nil { // its link could connect a tenant outside of the bounds
+		if who.Bounds.Tenants != nil { // the link could connect a tenant outside of the key's bounds
 			if _, err := service.Session(ctx, who.Account.ID, id); err != nil {
 				return tenants.Link{}, err
 			}
@@ -105,8 +105,8 @@ type connectURL struct {
 }
 
 type connectSession struct {
-	Status    string    `json:"status" enum:"pending,consented,connected,declined,expired" doc:"pending: nothing is proved yet. consented: an administrator signed in and the consent is proved. connected: the tenant is attached. declined: the link was used and nothing was connected. expired: the link expired before that."`
-	TenantID  *string   `json:"tenant_id" format:"uuid" doc:"The tenant of the consent, null until it is proved."`
+	Status    string    `json:"status" enum:"pending,consented,connected,declined,expired" doc:"pending: nothing is proven yet. consented: an administrator signed in, and the consent is proven. connected: the tenant is attached. declined: the link was used and nothing was connected. expired: the link expired before it was used."`
+	TenantID  *string   `json:"tenant_id" format:"uuid" doc:"The tenant of the consent, null until the consent is proven."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When the current link expires."`
 }
 

@@ -40,7 +40,7 @@ func dnsByName(api huma.API, service *domains.Service) {
 		Summary:     "Get the stored DNS of a tenant's domain",
 		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleTenantDNS,
-			Refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
+			Refuses: specificCodes(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, tenantDNSOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
 		return service.Stored(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 	})
@@ -51,7 +51,7 @@ func dnsByID(api huma.API, service *domains.Service) {
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
 		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleStoredDNS, Refuses: only(fault.DomainNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleStoredDNS, Refuses: specificCodes(fault.DomainNotFound)}.Metadata(),
 	}, storedDNSOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domain.Domain, error) {
 		return service.ByID(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 	})
@@ -62,9 +62,9 @@ func livePlan(api huma.API, service *domains.Service) {
 		OperationID: "get-domain-dns-plan", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/plan", Tags: []string{tagDNS},
 		Summary: "Plan a domain's DNS",
 		Description: "Reads the domain's DNS from its authoritative name servers at the time of the request, and compares it with the records that the mail platform " +
-			"requires. Each action says what would be done about one of these records and why. Nothing is written. If the account has a connection " +
+			"requires. Each action describes what would be done with one of these records, and why. Nothing is written. If the account has a connection " +
 			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: examplePlan, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: examplePlan, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
 	}, planOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
 		return service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 	})
@@ -74,9 +74,9 @@ func automationReadiness(api huma.API, service *domains.Service) {
 	registerShaped(api, huma.Operation{
 		OperationID: "get-domain-dns-automation", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/automation", Tags: []string{tagDNS},
 		Summary: "Check whether a domain's DNS can be automated",
-		Description: "Makes the same live plan. Returns whether its changes can be written for the account, and what a person must do first " +
+		Description: "Plans the domain's DNS from a new read, like the DNS plan. Returns whether its changes can be written for the account, and what a person must do first " +
 			"if they cannot.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: exampleAutomation, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: exampleAutomation, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
 	}, automationOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
 		return service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 	})
@@ -112,23 +112,23 @@ type dnsStatus struct {
 	SPF   string `json:"spf" doc:"The SPF record as published, or missing."`
 	DKIM  string `json:"dkim" doc:"healthy, partial or missing."`
 	DMARC string `json:"dmarc" doc:"The DMARC record as published, or missing."`
-	MX    string `json:"mx" doc:"The exchange of the preferred MX as published, or missing."`
+	MX    string `json:"mx" doc:"The mail host of the preferred MX record as published, or missing."`
 }
 
 func tenantDNSOf(d domain.Domain) tenantDNS {
 	return tenantDNS{TenantID: string(d.TenantGUID), DomainName: d.Name, IsDefault: d.Default, IsVerified: d.Verified,
-		DNSStatus: statusShape(d.Status), VerificationDNSRecords: each(d.Verification, recordOf),
+		DNSStatus: dnsStatusOf(d.Status), VerificationDNSRecords: convertAll(d.Verification, recordOf),
 		ServiceConfigurationRecords: serviceRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
 }
 
 func storedDNSOf(d domain.Domain) storedDNS {
 	return storedDNS{DomainID: d.ID, TenantResourceID: d.TenantID, TenantID: string(d.TenantGUID), DomainName: d.Name,
-		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIM, DNSStatus: statusShape(d.Status),
-		VerificationDNSRecords: each(d.Verification, recordOf), ServiceConfigurationRecords: serviceRecords(d),
+		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIM, DNSStatus: dnsStatusOf(d.Status),
+		VerificationDNSRecords: convertAll(d.Verification, recordOf), ServiceConfigurationRecords: serviceRecords(d),
 		DKIMDNSRecords: signingRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
 }
 
-func statusShape(s dns.Status) dnsStatus {
+func dnsStatusOf(s dns.Status) dnsStatus {
 	return dnsStatus{SPF: orMissing(s.SPF), DKIM: orMissing(s.DKIM), DMARC: orMissing(s.DMARC), MX: orMissing(s.MX)}
 }
 
@@ -139,7 +139,7 @@ func recordOf(r dns.Record) dnsRecord { return dnsRecord{r} }
 
 // serviceRecords returns the records for e-mail and DKIM that the mail platform requires.
 func serviceRecords(d domain.Domain) []dnsRecord {
-	return append(each(d.Service, recordOf), signingRecords(d)...)
+	return append(convertAll(d.Service, recordOf), signingRecords(d)...)
 }
 
 // signingRecords returns the DKIM records. Their names are relative to the domain:
@@ -167,7 +167,7 @@ func (r dnsRecord) MarshalJSON() ([]byte, error) {
 	}
 }
 
-// Schema documents the three types of records and the member that tells them apart.
+// Schema describes the three types of records. The member recordType distinguishes them.
 func (dnsRecord) Schema(r huma.Registry) *huma.Schema {
 	txt, mx, cname := r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, "")
 	return &huma.Schema{
@@ -208,25 +208,25 @@ type dnsPlan struct {
 	Read            planRead             `json:"read" doc:"The result of the DNS read on which the plan is based."`
 	DesiredRecords  []desiredRecord      `json:"desired_records" doc:"The records that the domain must have according to the mail platform, and a DMARC record. Records that the mail platform has not provided yet are missing here; it provides most of them after verification."`
 	ObservedRecords []observedRecord     `json:"observed_records" doc:"The existing records at the names that the plan checks."`
-	Actions         []refusal.PlanAction `json:"actions" doc:"What would be done about each of the desired records. A person must resolve conflicts; they are never overwritten."`
-	BlockingChanges []refusal.PlanAction `json:"blocking_changes" doc:"The actions that block the plan. While there are any, nothing is written."`
-	SafeToApply     bool                 `json:"safe_to_apply" doc:"Whether the changes may be written: the read is reliable and no action blocks."`
+	Actions         []refusal.PlanAction `json:"actions" doc:"What would be done to get each of the desired records. A person must resolve conflicts; they are never overwritten."`
+	BlockingChanges []refusal.PlanAction `json:"blocking_changes" doc:"The actions that block the plan. Nothing is written until they are resolved."`
+	SafeToApply     bool                 `json:"safe_to_apply" doc:"Whether the changes may be written. They may if the read is reliable and no action blocks."`
 	CheckedAt       time.Time            `json:"checked_at" doc:"The time of this read."`
 }
 
 type planProvider struct {
 	ID          *string  `json:"id" doc:"The provider's id: cloudflare, powerdns or another provider that this service can write to; otherwise null."`
-	Name        *string  `json:"name" doc:"The provider's display name, or the domain of its name servers. Null when several providers serve the zone, or when the provider is unknown."`
+	Name        *string  `json:"name" doc:"The provider's display name, or the domain of its name servers. Null if several providers serve the zone, or if the provider is unknown."`
 	Nameservers []string `json:"nameservers" doc:"The name servers to which the zone is delegated."`
 	Detected    bool     `json:"detected" doc:"Whether the provider that serves the zone is known."`
-	Supported   bool     `json:"supported" doc:"Whether this service can write at this provider."`
+	Supported   bool     `json:"supported" doc:"Whether this service can write DNS records at this provider."`
 }
 
 type planRead struct {
-	Reliable            bool    `json:"reliable" doc:"Whether enough of the name servers answered all queries with the same content."`
+	Reliable            bool    `json:"reliable" doc:"Whether enough name servers answered all queries, and with the same records."`
 	Reason              *string `json:"reason" doc:"Why the read is not reliable: zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, or provider_unavailable when the account's DNS provider did not answer. For a reliable read, a problem of the zone: lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider. Null when there is no problem."`
 	NameserversAsked    int     `json:"nameservers_asked" doc:"The number of name servers that were queried."`
-	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"The number of queried name servers that serve the zone with the same content."`
+	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"The number of queried name servers that returned the same records of the zone."`
 }
 
 type desiredRecord struct {
@@ -240,7 +240,7 @@ type desiredRecord struct {
 type observedRecord struct {
 	RecordType string   `json:"record_type" doc:"The type."`
 	Name       string   `json:"name" doc:"The name, fully qualified, without the final dot."`
-	Contents   []string `json:"contents" doc:"All contents at this name, in the same format as the desired records. Octets that are not printable text are written as \\DDD."`
+	Contents   []string `json:"contents" doc:"All contents at this name, in the same format as the desired records. Bytes that are not printable text are written as \\DDD."`
 	TTL        int      `json:"ttl" doc:"Seconds."`
 }
 
@@ -248,15 +248,15 @@ func planOf(v domainsteps.Survey) dnsPlan {
 	p := v.Plan
 	return dnsPlan{
 		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.ZoneRead),
-		DesiredRecords: each(p.Desired, desiredOf), ObservedRecords: each(p.Observed, observedOf),
-		Actions: each(p.Items, refusal.ActionOf), BlockingChanges: each(p.Blocking(), refusal.ActionOf),
+		DesiredRecords: convertAll(p.Desired, desiredOf), ObservedRecords: convertAll(p.Observed, observedOf),
+		Actions: convertAll(p.Items, refusal.ActionOf), BlockingChanges: convertAll(p.Blocking(), refusal.ActionOf),
 		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC().Truncate(time.Microsecond),
 	}
 }
 
 func providerOf(v domainsteps.Survey) planProvider {
 	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
-		Nameservers: each(v.ZoneRead.Delegation, func(name string) string { return name })}
+		Nameservers: convertAll(v.ZoneRead.Delegation, func(name string) string { return name })}
 }
 
 func readOf(s dns.ZoneRead) planRead {
@@ -272,7 +272,7 @@ func desiredOf(d dns.Desired) desiredRecord {
 }
 
 func observedOf(s dns.RRSet) observedRecord {
-	return observedRecord{RecordType: string(s.Type), Name: s.Name, Contents: each(s.Values, dns.EscapeText), TTL: s.TTL}
+	return observedRecord{RecordType: string(s.Type), Name: s.Name, Contents: convertAll(s.Values, dns.EscapeText), TTL: s.TTL}
 }
 
 type domainAutomation struct {
@@ -284,7 +284,7 @@ type automation struct {
 	Provider             *string `json:"provider" doc:"The DNS provider's id if this service can write there, otherwise null."`
 	ProviderSupported    bool    `json:"provider_supported" doc:"Whether this service can write at the provider that serves the domain's zone."`
 	ConnectionPresent    bool    `json:"connection_present" doc:"Whether the account has a connection to that provider. action_required_code shows whether the connection has access to the zone."`
-	SafeToApply          bool    `json:"safe_to_apply" doc:"Whether the changes of the plan may be written: the read is reliable and no action blocks."`
+	SafeToApply          bool    `json:"safe_to_apply" doc:"Whether the changes of the plan may be written. They may if the read is reliable and no action blocks."`
 	ManualActionRequired bool    `json:"manual_action_required" doc:"Whether a person must act first."`
 	ActionRequiredCode   *string `json:"action_required_code" enum:"dns_provider_unsupported,dns_connection_required,dns_credential_rejected,dns_read_unreliable,dns_conflict" doc:"The required action, null when none is required."`
 	Message              string  `json:"message" doc:"The result as a sentence."`

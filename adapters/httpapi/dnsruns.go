@@ -43,7 +43,7 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
 			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
 			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
 	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.Begun]) (dnsruns.Begun, error) {
@@ -56,13 +56,13 @@ func getRun(api huma.API, service *dnsruns.Service) {
 		OperationID: "get-provisioning-run", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs/{run_id}", Tags: []string{tagDNS},
 		Summary:     "Get a provisioning run",
 		Description: "Returns a run with its jobs: the stage of each job, what the job waits for, and what a person must do.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunDetail, Refuses: only(fault.RunNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunDetail, Refuses: specificCodes(fault.RunNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runPath) (runDetail, error) {
 		r, jobs, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.RunID))
 		if err != nil {
 			return runDetail{}, err
 		}
-		return runDetail{Run: runOf(r), Jobs: each(jobs, jobOf)}, nil
+		return runDetail{Run: runOf(r), Jobs: convertAll(jobs, jobOf)}, nil
 	})
 }
 
@@ -72,14 +72,14 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
 			"that was `action_required` gets its full time limit again.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleRetried, Refuses: only(fault.DNSAutomationNotInPlan,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleRetried, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, retriedOf, func(ctx context.Context, who access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
 		return service.Retry(ctx, who.Account, ident.Lookup(in.JobID), answer)
 	})
 }
 
-// runsInput keeps its parameters as text, because huma accepts more spellings of booleans and
+// runsInput declares its parameters as text, because huma accepts more forms of booleans and
 // numbers than the document allows.
 type runsInput struct {
 	ActiveOnly string `query:"active_only"`
@@ -97,7 +97,7 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 		OperationID: "list-provisioning-runs", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs", Tags: []string{tagDNS},
 		Summary:     "List provisioning runs",
 		Description: "Lists the account's provisioning runs, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunList, Refuses: only(fault.InvalidRequest)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runsInput) (runList, error) {
 		q, err := in.query()
 		if err != nil {
@@ -107,7 +107,7 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 		if err != nil {
 			return runList{}, err
 		}
-		list := each(all, runOf)
+		list := convertAll(all, runOf)
 		return runList{Runs: list, Count: len(list), Limit: q.Limit}, nil
 	})
 }
@@ -169,12 +169,12 @@ type provisioningJob struct {
 	Status             string    `json:"status" enum:"queued,running,waiting,action_required,completed,failed" doc:"waiting: the job continues automatically at next_attempt_at. action_required: a person must act, then retry the job."`
 	Provider           *string   `json:"provider" doc:"The DNS provider that holds the zone, null while it is not known."`
 	ActionRequiredCode *string   `json:"action_required_code" enum:"dns_connection_required,dns_conflict,dns_provider_unsupported,dns_credential_rejected,dns_changed,dns_read_unreliable,domain_unavailable,propagation_timeout,verification_timeout,dkim_timeout,tenant_access_lost" doc:"The action that a person must take, null for none."`
-	Message            *string   `json:"message" doc:"The required action as a sentence, or what the job waits for. Null if neither applies."`
-	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job makes its next attempt, or made its last one."`
+	Message            *string   `json:"message" doc:"The required action as a sentence, or what the job waits for. Null if there is neither."`
+	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job makes its next attempt. If it makes none, when it made the last one."`
 }
 
 func begunOf(b dnsruns.Begun) begunRun {
-	return begunRun{DomainID: b.DomainID, Run: runOf(b.Run), Jobs: each(b.Jobs, jobOf)}
+	return begunRun{DomainID: b.DomainID, Run: runOf(b.Run), Jobs: convertAll(b.Jobs, jobOf)}
 }
 
 func retriedOf(j provisioning.Job) retriedJob {

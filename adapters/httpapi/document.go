@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-// The tags of the document, one per resource.
+// The tags of the document. Each tag groups the operations of one resource.
 const (
 	tagTenants   = "Tenants"
 	tagDomains   = "Domains"
@@ -26,7 +26,7 @@ const (
 	tagAudit     = "Audit"
 )
 
-// tags describes the tags, in the order of the document.
+// tags describes the tags, in the order in which the document lists them.
 var tags = []*huma.Tag{
 	{Name: tagTenants, Description: "Connect, list, synchronize and delete tenants of the mail platform."},
 	{Name: tagDomains, Description: "Add and verify the custom domains of a tenant, and enable DKIM signing."},
@@ -37,12 +37,12 @@ var tags = []*huma.Tag{
 	{Name: tagEvents, Description: "Follow what changes in the account."},
 	{Name: tagWebhooks, Description: "Receive the account's events at an endpoint of your own."},
 	{Name: tagKeys, Description: "Describe the caller, and list, create, rotate and revoke API keys."},
-	{Name: tagAudit, Description: "Who did what in the account, as a chain of hashes that proves that nothing was changed."},
+	{Name: tagAudit, Description: "Read and export who did what in the account. The entries form a chain of hashes, so changed entries can be detected."},
 }
 
 // parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
-// name for one operation. The formats are defined here and not in the input types: a malformed id
-// in a path must be answered with 404, so huma must not validate it.
+// name for one operation. The formats are defined here and not in the input types, so that huma
+// does not validate them: a malformed id in a path must get a 404 answer.
 var parameterDocs = map[string]huma.Param{
 	"tenant_id": {
 		Description: "The mail platform's GUID of the tenant, in upper or lower case. A malformed GUID is handled like an unknown one.",
@@ -91,17 +91,17 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"return_url": {
 		Description: "Where the last page of the connect flow leads: an https URL whose host is registered for the account.",
-		Schema:      &huma.Schema{Type: huma.TypeString}, AllowEmptyValue: true, // it has a code of its own
+		Schema:      &huma.Schema{Type: huma.TypeString}, AllowEmptyValue: true, // an empty value has an error code of its own
 		Example: "https://app.acme.example/connected",
 	},
 	"state": {
 		Description: "A text of your own, which is added to `return_url` unchanged.",
-		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: ptr(maxLinkState)},
+		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: pointerTo(maxLinkState)},
 		Example:     "customer-4711",
 	},
 	"ttl_minutes": {
 		Description: "The lifetime of the link in minutes, at most 7 days.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultLinkMinutes, Minimum: ptr(1.0), Maximum: ptr(float64(maxLinkMinutes))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultLinkMinutes, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(maxLinkMinutes))},
 		Example:     1440,
 	},
 	"from_platform": {
@@ -110,7 +110,7 @@ var parameterDocs = map[string]huma.Param{
 		Example:     true,
 	},
 	"confirm": {
-		Description: "The address of the mailbox, to confirm its removal. Case does not matter.",
+		Description: "The address of the mailbox, to confirm that it is the one to remove. Case does not matter.",
 		Schema:      &huma.Schema{Type: huma.TypeString}, AllowEmptyValue: true,
 		Example: exampleAddress,
 	},
@@ -125,12 +125,12 @@ var parameterDocs = map[string]huma.Param{
 		Example:     exampleDeliveryID,
 	},
 	"list-webhook-deliveries.after": {
-		Description: "The `next_cursor` of the page before. If omitted, the list begins with the newest entry.",
+		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     exampleDeliveryCursor,
 	},
 	"list-webhooks.after": {
-		Description: "The `next_cursor` of the page before. If omitted, the list begins with the newest entry.",
+		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     exampleWebhookCursor,
 	},
@@ -148,13 +148,13 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"limit": {
 		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultRunLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxRunLimit))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultRunLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(maxRunLimit))},
 		Example:     50,
 	},
 	"domain_scope": {
 		Description:     "A domain of the tenant. If omitted, the whole tenant. Case and one final dot do not matter.",
 		Schema:          &huma.Schema{Type: huma.TypeString},
-		AllowEmptyValue: true, // an empty value is not a domain
+		AllowEmptyValue: true, // an empty value is an invalid domain, not a missing parameter
 		Example:         exampleDomain,
 	},
 	"list-enforcement-events.tenant_id": {
@@ -169,7 +169,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-enforcement-events.limit": {
 		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultEventLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxEventLimit))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultEventLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(maxEventLimit))},
 		Example:     100,
 	},
 	"types": {
@@ -189,17 +189,17 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-events.limit": {
 		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: ptr(1.0), Maximum: ptr(float64(page.MaxLimit))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},
 		Example:     100,
 	},
 	"wait_seconds": {
 		Description: "How long to wait for an event if there is none yet. At most 5 requests of an account wait at once.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxWaitSeconds))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: pointerTo(0.0), Maximum: pointerTo(float64(maxWaitSeconds))},
 		Example:     30,
 	},
 	"offset": {
 		Description: "The number of newest events to skip.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxOffset))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: pointerTo(0.0), Maximum: pointerTo(float64(maxOffset))},
 		Example:     100,
 	},
 	"key_id": {
@@ -209,7 +209,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-keys.limit": pageLimit,
 	"list-keys.after": {
-		Description: "The `next_cursor` of the previous page. If omitted, the list begins.",
+		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     page.Cursor(exampleKeyID).Encode(keyList),
 	},
@@ -225,7 +225,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-audit-entries.limit": {
 		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: ptr(1.0), Maximum: ptr(float64(page.MaxLimit))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},
 		Example:     100,
 	},
 	"actor": {
@@ -244,7 +244,7 @@ var parameterDocs = map[string]huma.Param{
 		Example:     "2026-11-22T00:00:00Z",
 	},
 	"list-audit-entries.after": {
-		Description: "The `next_cursor` of the page before. If it is omitted, the list begins with the newest entry.",
+		Description: "The `next_cursor` of the previous page. If omitted, the list begins with the newest entry.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     sequenceCursor(auditCursor, 4711),
 	},
@@ -258,12 +258,12 @@ var parameterDocs = map[string]huma.Param{
 // pageLimit describes the parameter limit of a list that is read by cursor.
 var pageLimit = huma.Param{
 	Description: "The maximum number of entries to list.",
-	Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: ptr(1.0), Maximum: ptr(float64(page.MaxLimit))},
+	Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},
 	Example:     page.MaxLimit,
 }
 
-// Document returns the OpenAPI document. It needs no services. The document is built once per
-// process.
+// Document returns the OpenAPI document. It builds the document once per process, and needs no
+// services for it.
 func Document() (openapi.Documents, error) { return document() }
 
 var document = sync.OnceValues(func() (openapi.Documents, error) {

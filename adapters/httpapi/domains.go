@@ -50,14 +50,14 @@ func listDomains(api huma.API, service *domains.Service) {
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
 		Description: "Lists the custom domains of a tenant by name, including those that discovery found, with their state at the last DNS read.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DomainsRead, Answer: exampleDomainList, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DomainsRead, Answer: exampleDomainList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (domainList, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
 		if err != nil {
 			return domainList{}, err
 		}
-		list := each(all, entryOf)
+		list := convertAll(all, entryOf)
 		return domainList{TenantID: string(id), Domains: list, Count: len(list)}, nil
 	})
 }
@@ -70,7 +70,7 @@ func addADomain(api huma.API, service *domains.Service) {
 			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. If the tenant already " +
 			"has the domain, `status` is `exists` and nothing is changed.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, Request: exampleAddDomain, Answer: exampleAddedDomain,
-			Refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
+			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.Added]) (domains.Added, error) {
 		return service.Add(ctx, who.Account, tenant.LookupGUID(in.TenantID), in.Body.Domain, answer)
@@ -82,9 +82,9 @@ func verifyDomain(api huma.API, service *domains.Service) {
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
 		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
-			"It is safe to repeat.",
+			"The request can be repeated.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleVerified,
-			Refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, verifiedOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
 		return service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 	})
@@ -94,11 +94,11 @@ func removeDomain(api huma.API, service *domains.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "remove-domain", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}", Tags: []string{tagDomains},
 		Summary: "Remove a domain",
-		Description: "Removes a domain from the service and frees its place. Its provisioning jobs and its send limit end. A sync does not " +
-			"bring the domain back until it is added again. With `from_platform=true` the domain is also removed from the tenant at the mail " +
+		Description: "Removes a domain from the service, so that the tenant can have a different one. The domain's provisioning jobs and its send limit end. A sync does not " +
+			"add the domain again. With `from_platform=true` the domain is also removed from the tenant at the mail " +
 			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleRemovedDomain,
-			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
 	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.Removed]) (domains.Removed, error) {
 		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName, in.FromPlatform, answer)
 	})
@@ -108,10 +108,10 @@ func enableDKIM(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "enable-dkim", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/enable-dkim", Tags: []string{tagDomains},
 		Summary: "Enable DKIM",
-		Description: "Starts DKIM signing for a verified domain whose two selector records are published. It is safe to repeat; " +
+		Description: "Starts DKIM signing for a verified domain whose two selector records are published. The request can be repeated; " +
 			"`dkim-status` shows beforehand whether it can succeed.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleSigned,
-			Refuses: codes(platformCodes, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
 		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -128,7 +128,7 @@ func dkimStatus(api huma.API, service *domains.Service) {
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
 		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DomainsRead, Answer: exampleDKIMReport,
-			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
 	}, reportOf, func(ctx context.Context, who access.Caller, in *domainPath) (domains.DKIMReport, error) {
 		return service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 	})
@@ -137,24 +137,25 @@ func dkimStatus(api huma.API, service *domains.Service) {
 type domainList struct {
 	TenantID string        `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	Domains  []domainEntry `json:"domains"`
-	Count    int           `json:"count" doc:"How many there are."`
+	Count    int           `json:"count" doc:"The number of domains."`
 }
 
 type domainEntry struct {
-	ID          string     `json:"id" format:"uuid" doc:"The domain's id, which /v1/domains/{domain_id} paths take."`
+	ID          string     `json:"id" format:"uuid" doc:"The domain's id; used in paths under /v1/domains."`
 	DomainName  string     `json:"domain_name" doc:"The domain, in A-labels."`
 	IsDefault   bool       `json:"is_default" doc:"Whether it is the tenant's primary domain."`
 	IsVerified  bool       `json:"is_verified" doc:"Whether the mail platform has verified it."`
 	SPFStatus   string     `json:"spf_status" doc:"The SPF record as published, or missing."`
 	DKIMStatus  string     `json:"dkim_status" doc:"healthy when both selectors point to the targets that the mail platform requires, partial when one does, otherwise missing."`
 	DMARCStatus string     `json:"dmarc_status" doc:"The DMARC record as published, or missing."`
-	MXStatus    string     `json:"mx_status" doc:"The exchange of the preferred MX as published, or missing."`
+	MXStatus    string     `json:"mx_status" doc:"The mail host of the preferred MX record as published, or missing."`
 	LastChecked *time.Time `json:"last_checked" doc:"The last DNS read, null before the first."`
 }
 
-// addDomain has no schema rules for the domain: core checks it and has specific error codes.
+// addDomain has no schema rules for the domain, because package core checks the domain and returns
+// specific error codes.
 type addDomain struct {
-	Domain string `json:"domain" doc:"The domain to add: a host name of two labels or more that is not a public suffix. U-labels are converted to A-labels, and one final dot is removed."`
+	Domain string `json:"domain" doc:"The domain to add: a host name of at least two labels that is not a public suffix such as co.uk. U-labels are converted to A-labels, and one final dot is removed."`
 }
 
 type addedDomain struct {
@@ -177,7 +178,7 @@ type liveStatus struct {
 	SPFStatus   string `json:"spf_status" doc:"The SPF record as published, or missing."`
 	DKIMStatus  string `json:"dkim_status" doc:"healthy, partial or missing."`
 	DMARCStatus string `json:"dmarc_status" doc:"The DMARC record as published, or missing."`
-	MXStatus    string `json:"mx_status" doc:"The exchange of the preferred MX as published, or missing."`
+	MXStatus    string `json:"mx_status" doc:"The mail host of the preferred MX record as published, or missing."`
 }
 
 type dkimSentence struct {
@@ -226,7 +227,7 @@ func addedOf(a domains.Added) addedDomain {
 	return addedDomain{
 		Status: status, TenantID: string(a.Domain.TenantGUID),
 		Domain:                      domainState{DomainName: a.Domain.Name, IsDefault: a.Domain.Default, IsVerified: a.Domain.Verified},
-		VerificationDNSRecords:      each(a.Domain.Verification, recordOf),
+		VerificationDNSRecords:      convertAll(a.Domain.Verification, recordOf),
 		ServiceConfigurationRecords: serviceRecords(a.Domain),
 		LiveDNSStatus:               liveOf(a.Live),
 		DKIMVerificationState:       dkimSentence{Status: a.DKIM.Status, Message: a.DKIM.Message},
@@ -246,7 +247,7 @@ func reportOf(r domains.DKIMReport) dkimReport {
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }
 
-// liveOf returns the status of each record. A record that was never read is shown as missing.
+// liveOf returns the status of each record. A record that was never read has the status missing.
 func liveOf(s dns.Status) liveStatus {
 	return liveStatus{SPFStatus: orMissing(s.SPF), DKIMStatus: orMissing(s.DKIM), DMARCStatus: orMissing(s.DMARC), MXStatus: orMissing(s.MX)}
 }
@@ -267,10 +268,10 @@ type removedDomain struct {
 }
 
 func removedDomainOf(r domains.Removed) removedDomain {
-	message := "The domain was removed from the service. At the mail platform it stays."
+	message := "The domain was removed from the service. The mail platform still has it."
 	switch {
 	case r.MadeAnew:
-		message = "The domain was removed from the service. The mail platform has a new or changed domain with this name, which was left alone."
+		message = "The domain was removed from the service. The mail platform has a new or changed domain with this name, and keeps it."
 	case r.FromPlatform:
 		message = "The domain was removed from the service and from the tenant at the mail platform."
 	}

@@ -21,15 +21,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The default and the maximum number of events in a list, and the largest offset. Every JSON parser
-// represents maxOffset exactly.
+// The default and the maximum number of events in a list, and the largest offset. JSON parsers that
+// use floating-point numbers also represent maxOffset exactly.
 const (
 	defaultEventLimit = 50
 	maxEventLimit     = 200
 	maxOffset         = 1<<53 - 1
 )
 
-// eventsInput keeps its parameters as text, like runsInput.
+// eventsInput declares its parameters as text, for the reason that runsInput gives.
 type eventsInput struct {
 	TenantID string `query:"tenant_id"`
 	Action   string `query:"action"`
@@ -40,7 +40,7 @@ type eventsInput struct {
 type eventList struct {
 	Events  []enforcementEvent `json:"events" doc:"Newest first."`
 	Count   int                `json:"count" doc:"The number of events in this response."`
-	Total   int                `json:"total" doc:"The number of events on all pages. The last page is reached when this many were collected."`
+	Total   int                `json:"total" doc:"The number of events on all pages. A caller that has collected this many events has read the last page."`
 	Limit   int                `json:"limit" doc:"The maximum number of events in the response."`
 	Offset  int                `json:"offset" doc:"The number of newer events that were skipped."`
 	Filters eventFilters       `json:"filters" doc:"The filters of the request."`
@@ -68,7 +68,7 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 		Summary: "List enforcement events",
 		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was unblocked. " +
 			"`total` is exact, and any offset takes the same time.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleEventList, Refuses: only(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleEventList, Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *eventsInput) (eventList, error) {
 		q, err := in.query()
 		if err != nil {
@@ -78,7 +78,7 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 		if err != nil {
 			return eventList{}, err
 		}
-		events := each(page.Events, eventOf)
+		events := convertAll(page.Events, eventOf)
 		return eventList{Events: events, Count: len(events), Total: page.Total, Limit: q.Limit, Offset: q.Offset,
 			Filters: eventFilters{TenantID: textOrNil(string(q.Tenant)), Action: textOrNil(string(q.Action))}}, nil
 	})
@@ -120,4 +120,4 @@ func eventOf(e sendlimit.Event) enforcementEvent {
 
 var exampleEventList = eventList{Events: []enforcementEvent{{ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9007", TenantID: exampleTenantID,
 	MailboxAddress: "ada@" + exampleDomain, ActionTaken: "blocked", SentCount: 26, LimitValue: 25, Message: "Mailbox blocked: sent 26, limit 25",
-	CreatedAt: exampleTime}}, Count: 1, Total: 1, Limit: defaultEventLimit, Filters: eventFilters{Action: ptr("blocked")}}
+	CreatedAt: exampleTime}}, Count: 1, Total: 1, Limit: defaultEventLimit, Filters: eventFilters{Action: pointerTo("blocked")}}

@@ -28,14 +28,14 @@ import (
 // maxWaitSeconds is the longest wait for events.
 const maxWaitSeconds = 30
 
-// eventCursors is the list name in the cursors of events. endOfEvents is the cursor of the end of
-// the log.
+// eventCursors is the name of the list of events in its cursors. endOfEvents is the cursor of the
+// end of the log.
 const (
 	eventCursors = "events"
 	endOfEvents  = "now"
 )
 
-// logInput keeps its parameters as text, like runsInput.
+// logInput declares its parameters as text, for the reason that runsInput gives.
 type logInput struct {
 	Types       string `query:"types"`
 	TenantID    string `query:"tenant_id"`
@@ -46,11 +46,12 @@ type logInput struct {
 
 type eventLog struct {
 	Events     []loggedEvent `json:"events" doc:"In the order in which they happened, which is the same for every reader."`
-	NextCursor string        `json:"next_cursor" doc:"The value of after for the next request. It is never null, because the log goes on."`
+	NextCursor string        `json:"next_cursor" doc:"The value of after for the next request. It is never null, because the log has no end."`
 	HasMore    bool          `json:"has_more" doc:"Whether there were more events when the page was read."`
 }
 
-// loggedEvent is an event of the log. Its schema is a choice of the schemas of all types.
+// loggedEvent is an event of the log. Its schema lists the schemas of all event types as
+// alternatives.
 type loggedEvent struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
@@ -74,9 +75,9 @@ func eventOperations(api huma.API, service *events.Service) {
 		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: []string{tagEvents},
 		Summary: "List events",
 		Description: "Lists what changed, in the order in which it happened. Begin without `after` at the oldest event that is kept, " +
-			"or with `after=now` at the end, and continue with `next_cursor`. A cursor never passes an event: each reader gets each event once, in the same order. " +
-			"With `wait_seconds` the response waits until there is an event to return. A filter may be changed at any cursor. Events stay when their subject is removed.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.EventsRead, Answer: exampleEventLog, Refuses: only(fault.InvalidRequest, fault.CursorExpired),
+			"or with `after=now` at the end, and continue with `next_cursor`. A cursor never skips an event: each reader gets each event once, in the same order. " +
+			"With `wait_seconds` the response waits until there is an event to return. You may change the filters at any cursor. The events of an object stay when the object is removed.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.EventsRead, Answer: exampleEventLog, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired),
 			WaitsIf: func(query url.Values) bool {
 				wait, err := strconv.Atoi(query.Get("wait_seconds"))
 				return err == nil && wait > 0
@@ -95,7 +96,7 @@ func eventOperations(api huma.API, service *events.Service) {
 		if err != nil {
 			return eventLog{}, err
 		}
-		return eventLog{Events: each(got.Events, loggedEventOf), NextCursor: sequenceCursor(eventCursors, got.Next), HasMore: got.More}, nil
+		return eventLog{Events: convertAll(got.Events, loggedEventOf), NextCursor: sequenceCursor(eventCursors, got.Next), HasMore: got.More}, nil
 	})
 }
 
@@ -146,7 +147,7 @@ func loggedEventOf(e event.Event) loggedEvent {
 }
 
 var exampleEventLog = eventLog{Events: []loggedEvent{{
-	ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", Type: string(event.DomainVerified), At: exampleTime, TenantID: ptr(exampleTenantID),
+	ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", Type: string(event.DomainVerified), At: exampleTime, TenantID: pointerTo(exampleTenantID),
 	Subject: eventSubject{Type: string(event.Domain), ID: exampleDomainID}, Version: 2,
 	Data: event.DomainData{TenantID: exampleTenantID, DomainID: exampleDomainID, Domain: exampleDomain, IsVerified: true, Drifted: []string{}},
 }}, NextCursor: sequenceCursor(eventCursors, 41)}

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// The examples of the document have the types of requests and answers. Tests validate or execute
-// each of them.
+// The examples of the document are values of the types of requests and answers. Tests validate or
+// execute each of them.
 const (
 	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
 	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
@@ -31,7 +31,7 @@ const (
 
 var exampleTime = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 
-func ptr[T any](v T) *T { return &v }
+func pointerTo[T any](v T) *T { return &v }
 
 const exampleConnectSessionID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f011"
 
@@ -41,7 +41,7 @@ var exampleConnectURL = connectURL{
 	ExpiresAt:  exampleTime.Add(15 * time.Minute),
 }
 
-var exampleConnectSession = connectSession{Status: "connected", TenantID: ptr(exampleTenantID), ExpiresAt: exampleTime.Add(15 * time.Minute)}
+var exampleConnectSession = connectSession{Status: "connected", TenantID: pointerTo(exampleTenantID), ExpiresAt: exampleTime.Add(15 * time.Minute)}
 
 var exampleTenantList = tenantList{Count: 1, Tenants: []tenantSummary{{
 	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleDomain,
@@ -52,9 +52,9 @@ var exampleTenantList = tenantList{Count: 1, Tenants: []tenantSummary{{
 var exampleTenantDetail = tenantDetail{
 	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleBuiltin,
 	DomainCount: 1, DiscoveryCompleted: true, ExchangeBootstrapStatus: "ready", SMTPAuthOrgEnabled: true,
-	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: ptr("admin@" + exampleBuiltin),
+	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: pointerTo("admin@" + exampleBuiltin),
 	Readiness: readiness{Consent: "granted", ExchangeBootstrap: "ready", SMTPAuth: "enabled", Discovery: "completed",
-		DomainsTotal: 1, NextStep: ptr("verify_domain"), Headroom: nullable[headroom]{&headroom{
+		DomainsTotal: 1, NextStep: pointerTo("verify_domain"), Headroom: nullable[headroom]{&headroom{
 			ExternalRecipientLimit: 14259, SendsToday: 900, SendsTodayAt: &exampleTime, Remaining: 13359, UtilizationPct: 6.3, EmailLicenses: 25, EstimatedAt: exampleTime}}},
 }
 
@@ -103,7 +103,7 @@ var exampleRemovedMailbox = removedMailbox{Status: "removed", TenantID: exampleT
 	RestorableUntil: exampleTime.AddDate(0, 0, 30),
 	Message:         "The mailbox was removed. An administrator of the tenant can restore it among the deleted users of the mail platform for 30 days."}
 
-var exampleLimitEnded = limitEnded{Status: "removed", TenantID: exampleTenantID, DailySendLimit: 15, DomainScope: ptr(exampleDomain), ScopeLabel: exampleDomain,
+var exampleLimitEnded = limitEnded{Status: "removed", TenantID: exampleTenantID, DailySendLimit: 15, DomainScope: pointerTo(exampleDomain), ScopeLabel: exampleDomain,
 	MailboxesUnblocked: 1,
 	Message:            "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."}
 
@@ -126,7 +126,7 @@ var exampleStoredDNS = storedDNS{DomainID: exampleDomainID, TenantResourceID: ex
 	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, DKIMDNSRecords: exampleSigning,
 	LastChecked: &exampleTime}
 
-// examplePlanItems are a conflict, which blocks the plan, and an update.
+// examplePlanItems contains a conflict, which blocks the plan, and an update.
 var examplePlanItems = []dns.Item{
 	{Action: dns.Conflict, Type: dns.MX, Name: exampleDomain, Desired: "0 " + exampleMX,
 		Observed: []string{"1 aspmx.l.google.com"}, Reason: dns.ReasonMXOther, Blocking: true},
@@ -144,17 +144,17 @@ var exampleValues = map[fault.Code]any{
 }
 
 var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
-	DNSProvider: planProvider{ID: ptr("cloudflare"), Name: ptr("Cloudflare"), Nameservers: []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"},
+	DNSProvider: planProvider{ID: pointerTo("cloudflare"), Name: pointerTo("Cloudflare"), Nameservers: []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"},
 		Detected: true, Supported: true},
 	Read: planRead{Reliable: true, NameserversAsked: 2, NameserversAgreeing: 2},
 	DesiredRecords: []desiredRecord{{Purpose: "mx", RecordType: "MX", Name: exampleDomain, Content: "0 " + exampleMX, TTL: 3600},
 		{Purpose: "spf", RecordType: "TXT", Name: exampleDomain, Content: exampleSPF, TTL: 3600}},
 	ObservedRecords: []observedRecord{{RecordType: "MX", Name: exampleDomain, Contents: []string{"1 aspmx.l.google.com"}, TTL: 300},
 		{RecordType: "TXT", Name: exampleDomain, Contents: []string{"v=spf1 ip4:192.0.2.7 ~all"}, TTL: 300}},
-	Actions: each(examplePlanItems, refusal.ActionOf), BlockingChanges: each(examplePlanItems[:1], refusal.ActionOf), CheckedAt: exampleTime}
+	Actions: convertAll(examplePlanItems, refusal.ActionOf), BlockingChanges: convertAll(examplePlanItems[:1], refusal.ActionOf), CheckedAt: exampleTime}
 
-var exampleAutomation = domainAutomation{DomainID: exampleDomainID, Automation: automation{Provider: ptr("cloudflare"), ProviderSupported: true,
-	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: ptr(string(dns.ConflictToResolve)),
+var exampleAutomation = domainAutomation{DomainID: exampleDomainID, Automation: automation{Provider: pointerTo("cloudflare"), ProviderSupported: true,
+	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: pointerTo(string(dns.ConflictToResolve)),
 	Message: "Resolve these conflicts first. MX at example.com: " + dns.ReasonMXOther.Explain()}}
 
 var exampleMailboxList = mailboxList{TenantID: exampleTenantID, Count: 1, Mailboxes: []mailboxEntry{{
@@ -173,10 +173,10 @@ var exampleProvisioned = provisioned{CreatedCount: 1, Results: []provisionResult
 var exampleUpdate = map[string]any{"display_name": "Ana Souza Lima", "daily_send_limit": 20}
 
 var exampleUpdated = updatedMailbox{Status: "updated", Mailbox: changedMailbox{ID: exampleMailboxID, DisplayName: "Ana Souza Lima",
-	PrimarySMTP: exampleAddress, DailySendLimit: ptr(20), AccountEnabled: true}}
+	PrimarySMTP: exampleAddress, DailySendLimit: pointerTo(20), AccountEnabled: true}}
 
 var exampleUsage = mailboxUsage{MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress, DisplayName: "Ana Lima", AccountEnabled: true,
-	DailySendLimit: ptr(20), SendsToday: 5, SendsTodayAt: &exampleTime, RemainingSends: ptr(15), UtilizationPct: ptr(25.0)}
+	DailySendLimit: pointerTo(20), SendsToday: 5, SendsTodayAt: &exampleTime, RemainingSends: pointerTo(15), UtilizationPct: pointerTo(25.0)}
 
 // exampleKey shows the form of a key. It is not a valid key.
 const exampleKey = "tny_live_<48 hexadecimal characters>"
@@ -184,16 +184,16 @@ const exampleKey = "tny_live_<48 hexadecimal characters>"
 const exampleKeyID = "019a52d0-04e1-7a6e-b1d3-5f2c80a4e00b"
 
 var exampleKeyEntry = KeyEntry{ID: exampleKeyID, Name: "reporting", KeyHint: "9f0e", Scopes: []string{"domains:*", "tenants:read"}, TenantIDs: &[]string{exampleTenantID},
-	AllowedCIDRs: &[]string{"192.0.2.0/24"}, CreatedAt: exampleTime, CreatedBy: ptr("019a52d0-04e1-7d0c-8b7a-2e6f41c9a00c"), ExpiresAt: ptr(exampleTime.AddDate(0, 3, 0))}
+	AllowedCIDRs: &[]string{"192.0.2.0/24"}, CreatedAt: exampleTime, CreatedBy: pointerTo("019a52d0-04e1-7d0c-8b7a-2e6f41c9a00c"), ExpiresAt: pointerTo(exampleTime.AddDate(0, 3, 0))}
 
 var exampleCreateKey = newKey{Name: "reporting", Scopes: []string{"domains:*", "tenants:read"}, TenantIDs: []string{exampleTenantID}, AllowedCIDRs: []string{"192.0.2.0/24"},
-	ExpiresAt: ptr(exampleTime.AddDate(0, 3, 0))}
+	ExpiresAt: pointerTo(exampleTime.AddDate(0, 3, 0))}
 
 var (
 	exampleIssuedKey  = issuedKey{KeyEntry: exampleKeyEntry, APIKey: exampleKey}
-	exampleRotateKey  = rotateKey{OverlapHours: ptr(24)}
+	exampleRotateKey  = rotateKey{OverlapHours: pointerTo(24)}
 	exampleRevokedKey = revokedKey{Status: "revoked", ID: exampleKeyID, RevokedAt: exampleTime}
-	exampleKeyList    = keyPage{Keys: []KeyEntry{exampleKeyEntry}, NextCursor: ptr(page.Cursor(exampleKeyID).Encode(keyList))}
+	exampleKeyList    = keyPage{Keys: []KeyEntry{exampleKeyEntry}, NextCursor: pointerTo(page.Cursor(exampleKeyID).Encode(keyList))}
 )
 
 var exampleMe = me{AccountID: "019a52d0-04e1-7f11-9c3b-7d4e52a1b00d", Plan: "api_growth", AutomaticDNS: true, TenantSlots: 50, TenantsHeld: 3,
@@ -213,16 +213,16 @@ const (
 var exampleRun = provisioningRun{ID: exampleProvisioningID, Status: "queued", TotalDomains: 1, CreatedAt: exampleTime}
 
 var exampleJob = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
-	DomainName: exampleDomain, Stage: "queued", Status: "queued", Provider: ptr("cloudflare"), NextAttemptAt: exampleTime}
+	DomainName: exampleDomain, Stage: "queued", Status: "queued", Provider: pointerTo("cloudflare"), NextAttemptAt: exampleTime}
 
 var exampleBegun = begunRun{DomainID: exampleDomainID, Run: exampleRun, Jobs: []provisioningJob{exampleJob}}
 
 var (
 	exampleRunning = provisioningRun{ID: exampleProvisioningID, Status: "running", TotalDomains: 1, CreatedAt: exampleTime,
-		StartedAt: ptr(exampleTime.Add(time.Second)), UpdatedAt: ptr(exampleTime.Add(time.Minute))}
+		StartedAt: pointerTo(exampleTime.Add(time.Second)), UpdatedAt: pointerTo(exampleTime.Add(time.Minute))}
 	exampleWaiting = provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID, TenantID: exampleTenantID,
-		DomainName: exampleDomain, Stage: "dns_propagation", Status: "waiting", Provider: ptr("cloudflare"),
-		Message:       ptr("The records are written. Waiting for all name servers of the domain to show them."),
+		DomainName: exampleDomain, Stage: "dns_propagation", Status: "waiting", Provider: pointerTo("cloudflare"),
+		Message:       pointerTo("The records are written. Waiting for all name servers of the domain to show them."),
 		NextAttemptAt: exampleTime.Add(2 * time.Minute)}
 )
 
@@ -231,7 +231,7 @@ var exampleRunDetail = runDetail{Run: exampleRunning, Jobs: []provisioningJob{ex
 var exampleRunList = runList{Runs: []provisioningRun{exampleRunning}, Count: 1, Limit: defaultRunLimit}
 
 var exampleRetried = retriedJob{Status: "queued", Job: provisioningJob{ID: exampleJobID, RunID: exampleProvisioningID, DomainID: exampleDomainID,
-	TenantID: exampleTenantID, DomainName: exampleDomain, Stage: "dns_propagation", Status: "queued", Provider: ptr("cloudflare"),
+	TenantID: exampleTenantID, DomainName: exampleDomain, Stage: "dns_propagation", Status: "queued", Provider: pointerTo("cloudflare"),
 	NextAttemptAt: exampleTime}}
 
 const (
@@ -249,7 +249,7 @@ var exampleCreate = createIntegration{Provider: exampleSending, Name: "Outbound"
 var exampleWorkspaces = []integration.Workspace{{ID: "65f31c0a9b2e4d7781aa0c11", Name: "Outbound"}, {ID: "65f31c0a9b2e4d7781aa0c12", Name: "Newsletters"}}
 
 var exampleIntegration = IntegrationEntry{ID: exampleIntegrationID, Provider: exampleSending, Name: "Outbound",
-	ProviderWorkspaceID: ptr("3f0a8f62-7a55-4b52-9a46-1f4f0d4c8e10"), ProviderWorkspaceName: ptr("Contoso"), Status: "connected",
+	ProviderWorkspaceID: pointerTo("3f0a8f62-7a55-4b52-9a46-1f4f0d4c8e10"), ProviderWorkspaceName: pointerTo("Contoso"), Status: "connected",
 	LastTestedAt: exampleTime, CreatedAt: exampleTime, UpdatedAt: exampleTime,
 	Capabilities: platformCapabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}}
 
@@ -264,7 +264,7 @@ var exampleTested = testedIntegration{Status: "connected", IntegrationID: exampl
 var exampleEligible = eligibleList{IntegrationID: exampleIntegrationID, Count: 1, Mailboxes: []eligibleMailbox{{
 	MailboxID: exampleMailboxID, TenantID: exampleTenantID, TenantName: "Contoso", DomainName: exampleDomain, DisplayName: "Ana Lima",
 	PrimarySMTP: exampleAddress, AccountEnabled: true, Managed: true, Connection: nullable[mailboxConnection]{&mailboxConnection{ID: exampleConnectionID,
-		Status: "connected", ProviderAccountID: ptr(exampleAddress), ProviderAccountEmail: ptr(exampleAddress), ConnectedAt: ptr(exampleTime),
+		Status: "connected", ProviderAccountID: pointerTo(exampleAddress), ProviderAccountEmail: pointerTo(exampleAddress), ConnectedAt: pointerTo(exampleTime),
 		UpdatedAt: exampleTime}},
 }}}
 
@@ -274,17 +274,17 @@ var exampleSignIn = begunSession{Status: "pending", IntegrationID: exampleIntegr
 	ExpiresAt: exampleTime.Add(10 * time.Minute)}
 
 var exampleSession = sessionState{Status: "connected", IntegrationID: exampleIntegrationID, MailboxID: exampleMailboxID,
-	SessionID: exampleSessionID, ProviderAccountID: ptr(exampleAddress), ProviderAccountName: ptr("Ana Lima"),
-	ConnectedAt: ptr(exampleTime.Add(time.Minute)), ExpiresAt: exampleTime.Add(10 * time.Minute)}
+	SessionID: exampleSessionID, ProviderAccountID: pointerTo(exampleAddress), ProviderAccountName: pointerTo("Ana Lima"),
+	ConnectedAt: pointerTo(exampleTime.Add(time.Minute)), ExpiresAt: exampleTime.Add(10 * time.Minute)}
 
 var exampleRefreshed = refreshedMailboxes{IntegrationID: exampleIntegrationID, Provider: exampleSending, Checked: 3, Connected: 3,
 	NewlyConnected: 1, Unchanged: 2, Status: "completed"}
 
 var exampleDisconnected = disconnectedMailbox{Status: "disconnected", IntegrationID: exampleIntegrationID, MailboxID: exampleMailboxID,
-	Message: "The mailbox was taken out of the sending platform."}
+	Message: "The mailbox was removed from the sending platform."}
 
-var exampleGone = deletedIntegration{Status: "deleted", IntegrationID: exampleIntegrationID,
-	Message: "The credential and the connections of the integration were removed. The sending platform was not called: what is connected there stays."}
+var exampleDeletedIntegration = deletedIntegration{Status: "deleted", IntegrationID: exampleIntegrationID,
+	Message: "The credential and the connections of the integration were removed. The sending platform was not called: accounts that are connected there stay connected."}
 
 const (
 	exampleWebhookID  = "019a52d8-2c11-7d05-8f47-9be3a6d1c00a"
@@ -298,10 +298,10 @@ var (
 )
 
 var exampleCreateWebhook = createWebhook{URL: "https://hooks.example.com/tenantry", EventTypes: []string{"domain.verified", "mailbox.blocked"},
-	Description: ptr("Alerts")}
+	Description: pointerTo("Alerts")}
 
 var exampleWebhook = WebhookEntry{ID: exampleWebhookID, URL: "https://hooks.example.com/tenantry", EventTypes: []string{"domain.verified", "mailbox.blocked"},
-	Description: ptr("Alerts"), Status: "enabled", CreatedAt: exampleTime}
+	Description: pointerTo("Alerts"), Status: "enabled", CreatedAt: exampleTime}
 
 // exampleWebhookSecret shows the form of a secret. It is not a valid secret.
 const exampleWebhookSecret = "whsec_<32 bytes in base64>"
@@ -314,16 +314,16 @@ var exampleUpdateWebhook = map[string]any{"event_types": []string{"domain.verifi
 
 var exampleDeletedWebhook = deletedWebhookOf(webhook.Webhook{ID: exampleWebhookID})
 
-var exampleRotateWebhook = rotateWebhook{OverlapHours: ptr(24)}
+var exampleRotateWebhook = rotateWebhook{OverlapHours: pointerTo(24)}
 
 var exampleRotatedWebhook = rotatedWebhook{WebhookEntry: exampleWebhook, Secret: exampleWebhookSecret,
-	PreviousSecretExpiresAt: ptr(exampleTime.Add(24 * time.Hour))}
+	PreviousSecretExpiresAt: pointerTo(exampleTime.Add(24 * time.Hour))}
 
-var exampleTestedWebhook = testedWebhook{Status: "delivered", StatusCode: ptr(204), DurationMS: 85}
+var exampleTestedWebhook = testedWebhook{Status: "delivered", StatusCode: pointerTo(204), DurationMS: 85}
 
 var exampleDelivery = delivery{ID: exampleDeliveryID, EventID: exampleEventID, EventType: "domain.verified", Status: "pending",
-	Attempts:      []deliveryAttempt{{At: exampleTime, StatusCode: ptr(503), Error: ptr("the endpoint answered 503"), DurationMS: 120}},
-	NextAttemptAt: ptr(exampleTime.Add(5 * time.Second))}
+	Attempts:      []deliveryAttempt{{At: exampleTime, StatusCode: pointerTo(503), Error: pointerTo("the endpoint answered 503"), DurationMS: 120}},
+	NextAttemptAt: pointerTo(exampleTime.Add(5 * time.Second))}
 
 var exampleDeliveryList = deliveryList{Deliveries: []delivery{exampleDelivery}, NextCursor: &exampleDeliveryCursor}
 

@@ -74,26 +74,28 @@ func New(o Options) http.Handler {
 	return guard.New(mux, api.OpenAPI(), o.Guard)
 }
 
-// The timeouts and size limits of a connection. writeTimeout is longer than syncTime. An answer
-// that takes longer must be a stream, which sets a new deadline for each part (see guard.Stream).
+// The timeouts and size limits of a connection. writeTimeout is longer than syncTime, the longest
+// time limit of an operation without a stream. A stream sets a new deadline for each of its parts
+// (see guard.Stream).
 const (
 	headTimeout   = 5 * time.Second
 	readTimeout   = 15 * time.Second // head and body together
 	writeTimeout  = 130 * time.Second
 	idleTimeout   = 60 * time.Second
 	maxHeadBytes  = 16 << 10
-	headAllowance = 4 << 10 // net/http adds it to MaxHeaderBytes
+	headAllowance = 4 << 10 // net/http adds this many bytes to MaxHeaderBytes
 )
 
 // sendBuffer is how much of an answer the kernel keeps for a connection, in bytes. The kernel may
-// double it. By default it keeps megabytes for a client that does not read.
+// double it. By default it would keep megabytes for a client that does not read.
 const sendBuffer = 64 << 10
 
 // Server returns an HTTP server for handler, with timeouts and size limits against slow and hostile
 // clients. Package guard also closes the connection of a client that does not read its answer.
 //
 // The server supports HTTP/1.1 only. An HTTP/2 client could have many slow requests on one
-// connection, and a stop (package server) guarantees an answer only to HTTP/1.1 requests.
+// connection. Also, package server guarantees an answer to requests in progress at a stop only for
+// HTTP/1.1.
 func Server(addr string, handler http.Handler) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -107,14 +109,14 @@ func Server(addr string, handler http.Handler) *http.Server {
 		WriteTimeout:                 writeTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHeadBytes - headAllowance,
-		DisableGeneralOptionsHandler: true, // OPTIONS * gets a 404 like any unknown path
+		DisableGeneralOptionsHandler: true, // OPTIONS * gets a 404 answer like any unknown path
 	}
 }
 
 // limitSendBuffer sets the size of the connection's send buffer. It returns ctx.
 func limitSendBuffer(ctx context.Context, connection net.Conn) context.Context {
 	if tcp, ok := transport(connection).(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // without it, only the kernel holds more memory
+		_ = tcp.SetWriteBuffer(sendBuffer) // an error only means that the kernel holds more memory
 	}
 	return ctx
 }

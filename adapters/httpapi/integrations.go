@@ -32,7 +32,7 @@ type createIntegrationInput struct {
 	Body createIntegration
 }
 
-// createIntegration is the body of create-integration. The provider checks the form of the
+// createIntegration is the body of create-integration. The provider's plugin checks the form of the
 // credential.
 type createIntegration struct {
 	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
@@ -42,10 +42,11 @@ type createIntegration struct {
 }
 
 // workspaceName is an optional text that must not be null. Huma accepts null for every optional
-// member, so the type checks it.
+// member, so this type detects it.
 type workspaceName string
 
-// nullWorkspace marks a member that was null. No text in a request can contain this value.
+// nullWorkspace marks a member that was null. No text in a request can have this value, because
+// U+0000 is refused.
 const nullWorkspace workspaceName = "\x00"
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -86,7 +87,7 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, Request: exampleCreate, Answer: exampleIntegration,
-			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
+			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
 	}, integrationOf, func(ctx context.Context, who access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
 		wanted, err := in.Body.newIntegration(who.Account.ID)
@@ -108,7 +109,7 @@ func listIntegrations(api huma.API, service *integrations.Service) {
 		if err != nil {
 			return integrationList{}, err
 		}
-		list := each(all, integrationOf)
+		list := convertAll(all, integrationOf)
 		return integrationList{Integrations: list, Count: len(list)}, nil
 	})
 }
@@ -118,7 +119,7 @@ func getIntegration(api huma.API, service *integrations.Service) {
 		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary:     "Get an integration",
 		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleIntegrationDetail, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleIntegrationDetail, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
 		i, counts, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
@@ -135,7 +136,7 @@ func testIntegration(api huma.API, service *integrations.Service) {
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleTested,
-			Refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.Metadata(),
+			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
 	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Tested]) (integrations.Tested, error) {
 		return service.Test(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})
@@ -146,8 +147,8 @@ func deleteIntegration(api huma.API, service *integrations.Service) {
 		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
-			"elsewhere. The platform is not called: accounts that are connected there stay until they are removed there.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleGone, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
+			"elsewhere. The platform is not called: accounts that are connected there stay connected until they are removed at the platform.",
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleDeletedIntegration, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, deletedIntegrationOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
 		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})
@@ -186,7 +187,7 @@ type integrationDetail struct {
 }
 
 type connectionCounts struct {
-	Total        int  `json:"total" doc:"Mailboxes that have or had a connection here: the sum of the other counts."`
+	Total        int  `json:"total" doc:"Mailboxes that have or had a connection through this integration: the sum of the other counts."`
 	Connected    int  `json:"connected" doc:"Mailboxes with which the platform can send."`
 	Pending      int  `json:"pending" doc:"Mailboxes with a sign-in in progress."`
 	Failed       int  `json:"failed" doc:"Mailboxes to which the platform cannot sign in, or whose last sign-in failed."`
@@ -216,7 +217,7 @@ type eligibleMailbox struct {
 	DomainName     string                      `json:"domain_name" doc:"The mailbox's domain."`
 	DisplayName    string                      `json:"display_name" doc:"The mailbox's display name."`
 	PrimarySMTP    string                      `json:"primary_smtp" doc:"The mailbox's address."`
-	AccountEnabled bool                        `json:"account_enabled" doc:"Whether the mailbox's account is enabled for sign-in."`
+	AccountEnabled bool                        `json:"account_enabled" doc:"Whether the mailbox's user account is enabled for sign-in."`
 	Managed        bool                        `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service created are listed."`
 	Connection     nullable[mailboxConnection] `json:"connection" doc:"The mailbox's connection through this integration, null if it never had one."`
 }
@@ -226,7 +227,7 @@ type mailboxConnection struct {
 	Status               string     `json:"status" enum:"pending,connected,failed,disconnected,disconnecting,other" doc:"disconnecting: the outcome of a disconnect is unknown; a refresh resolves it. other: the platform reports an unknown state."`
 	ProviderAccountID    *string    `json:"provider_account_id" doc:"The platform's id of the mail account, null until known."`
 	ProviderAccountEmail *string    `json:"provider_account_email" doc:"The mail account's address at the platform, null until known."`
-	HasError             bool       `json:"has_error" doc:"Whether the platform reports a problem with the account, including one that leaves it connected."`
+	HasError             bool       `json:"has_error" doc:"Whether the platform reports a problem with the account. The account can be connected nevertheless."`
 	ConnectedAt          *time.Time `json:"connected_at" doc:"When the mailbox was last connected, null if never."`
 	UpdatedAt            time.Time  `json:"updated_at" doc:"When it last changed."`
 }
@@ -237,13 +238,13 @@ type begunSession struct {
 	Provider      string    `json:"provider" doc:"Its platform."`
 	MailboxID     string    `json:"mailbox_id" format:"uuid" doc:"The mailbox."`
 	Mailbox       string    `json:"mailbox" doc:"The mailbox's address. Sign in with exactly this address."`
-	SessionID     string    `json:"session_id" format:"uuid" doc:"The session; a query parameter of its status."`
+	SessionID     string    `json:"session_id" format:"uuid" doc:"The session's id; a query parameter of the request for its status."`
 	AuthURL       string    `json:"auth_url" format:"uri" doc:"The link to the sign-in page. Open it in a browser. Do not parse or construct it. Anyone who has the link can use it."`
 	ExpiresAt     time.Time `json:"expires_at" doc:"When the link expires."`
 }
 
 type sessionState struct {
-	Status              string     `json:"status" enum:"pending,connected,failed,expired" doc:"connected, failed and expired are final. failed: the sign-in was declined, or a different account than the mailbox signed in; nothing was connected."`
+	Status              string     `json:"status" enum:"pending,connected,failed,expired" doc:"connected, failed and expired are final. failed: the sign-in was declined, or a different account than the mailbox's signed in. Nothing was connected."`
 	IntegrationID       string     `json:"integration_id" format:"uuid" doc:"The integration."`
 	MailboxID           string     `json:"mailbox_id" format:"uuid" doc:"The mailbox."`
 	SessionID           string     `json:"session_id" format:"uuid" doc:"The session."`
@@ -319,7 +320,7 @@ func disconnectedOf(d integrations.Disconnected) disconnectedMailbox {
 
 func deletedIntegrationOf(i integration.Integration) deletedIntegration {
 	return deletedIntegration{Status: "deleted", IntegrationID: i.ID,
-		Message: "The credential and the connections of the integration were removed. The sending platform was not called: accounts that are connected there stay."}
+		Message: "The credential and the connections of the integration were removed. The sending platform was not called: accounts that are connected there stay connected."}
 }
 
 func eligibleOf(e integration.Eligible) eligibleMailbox {

@@ -39,14 +39,14 @@ func listEligible(api huma.API, service *integrations.Service) {
 		Summary: "List mailboxes that can be connected",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleEligible, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleEligible, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (eligibleList, error) {
 		id := ident.Lookup(in.IntegrationID)
 		all, err := service.Mailboxes(ctx, who.Account.ID, id)
 		if err != nil {
 			return eligibleList{}, err
 		}
-		list := each(all, eligibleOf)
+		list := convertAll(all, eligibleOf)
 		return eligibleList{IntegrationID: id, Mailboxes: list, Count: len(list)}, nil
 	})
 }
@@ -59,7 +59,7 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
 			"one integration at a time.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleSignIn,
-			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
+			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
 	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Begun]) (integrations.Begun, error) {
 		return service.Begin(ctx, who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)
@@ -70,11 +70,11 @@ func getSignIn(api huma.API, service *integrations.Service) {
 	registerShaped(api, huma.Operation{
 		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagSending},
 		Summary: "Get the status of a sign-in",
-		Description: "Asks the platform for the status of a session, at most every 3 seconds regardless of how often this is called. `connected` means that " +
-			"the account that signed in was verified to be the mailbox's. An unfinished session is checked once more before it becomes " +
+		Description: "Asks the platform for the status of a session, at most every 3 seconds, however often this operation is called. `connected` means that " +
+			"the account that signed in is the mailbox's own account. An unfinished session is checked once more before it becomes " +
 			"`expired`. Start a new session after `failed` or `expired`.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, Answer: exampleSession,
-			Refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
+			Refuses: codes(sendingCodes, specificCodes(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
 	}, sessionOf, func(ctx context.Context, who access.Caller, in *sessionInput) (integration.Session, error) {
 		return service.Status(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), ident.Lookup(in.SessionID))
@@ -85,11 +85,11 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
 		Summary: "Refresh the connections",
-		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after a change that was missed: a " +
-			"closed popup, an account that was removed there, a disconnect with an unknown outcome. If the list cannot be read completely, " +
+		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after an event that the service did not see: a " +
+			"closed sign-in window, an account that was removed at the platform, a disconnect with an unknown outcome. If the list cannot be read completely, " +
 			"no mailbox is marked as disconnected.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleRefreshed,
-			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
+			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Refreshed]) (integrations.Refreshed, error) {
 		return service.Refresh(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})
@@ -103,7 +103,7 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +
 			"until then the mailbox cannot be connected elsewhere.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleDisconnected,
-			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
+			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Disconnected]) (integrations.Disconnected, error) {
 		return service.Disconnect(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)
 	})

@@ -38,17 +38,17 @@ func keyOperations(api huma.API, service *keys.Service) {
 	rotateOwnKey(api, service)
 }
 
-// keyList is the list name in the cursors of keys.
+// keyList is the name of the list of keys in its cursors.
 const keyList = "keys"
 
 func listKeys(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Tags: []string{tagKeys},
 		Summary: "List API keys",
-		Description: "Lists the account's API keys, newest first, including revoked keys. Keys themselves are not stored and cannot be shown: " +
-			"`key_hint` helps to tell them apart. If the key of the request is limited to some tenants, keys for other tenants are left out, so a " +
+		Description: "Lists the account's API keys, newest first, including revoked keys. The service stores only hashes of keys, so it cannot show the keys: " +
+			"`key_hint` helps to tell them apart. If the key of the request is limited to some tenants, keys for other tenants are omitted, so a " +
 			"page can have fewer entries than `limit`.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysRead, Answer: exampleKeyList, Refuses: only(fault.InvalidRequest)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysRead, Answer: exampleKeyList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *pageInput) (keyPage, error) {
 		q, err := in.query(keyList)
 		if err != nil {
@@ -58,7 +58,7 @@ func listKeys(api huma.API, service *keys.Service) {
 		if err != nil {
 			return keyPage{}, err
 		}
-		return keyPage{Keys: each(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyList))}, nil
+		return keyPage{Keys: convertAll(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyList))}, nil
 	})
 }
 
@@ -66,8 +66,8 @@ func createKey(api huma.API, service *keys.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Tags: []string{tagKeys},
 		Summary: "Create an API key",
-		Description: "Creates an API key of the account. `api_key` is shown only in this response and its replays. The new key never holds more " +
-			"than the key of the request: no further scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
+		Description: "Creates an API key of the account. `api_key` is shown only in this response and its replays. The new key never has more rights " +
+			"than the key of the request: no other scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			Request: exampleCreateKey, Answer: exampleIssuedKey}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
@@ -83,10 +83,10 @@ func revokeKey(api huma.API, service *keys.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key_id}", Tags: []string{tagKeys},
 		Summary: "Revoke an API key",
-		Description: "Revokes an API key with all its secrets, at once and permanently. A key that is revoked already keeps its `revoked_at`. A key " +
-			"can revoke itself, but none that holds more than itself.",
+		Description: "Revokes an API key and all its secrets, at once and permanently. A key that was revoked before keeps its `revoked_at`. A key " +
+			"can revoke itself, but no key that has more rights than itself.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
-			Answer: exampleRevokedKey, Refuses: only(fault.KeyNotFound)}.Metadata(),
+			Answer: exampleRevokedKey, Refuses: specificCodes(fault.KeyNotFound)}.Metadata(),
 	}, revokedKeyOf, func(ctx context.Context, who access.Caller, in *keyPath, answer ports.Answer[access.Key]) (access.Key, error) {
 		return service.Revoke(ctx, who, in.KeyID, answer)
 	})
@@ -96,10 +96,10 @@ func renewKey(api huma.API, service *keys.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: "/v1/keys/{key_id}/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate an API key",
-		Description: "Gives an API key a new secret; its id and its bounds stay. The old secret works for `overlap_hours`, and older ones no longer " +
+		Description: "Gives an API key a new secret; its id and its bounds stay. The old secret works for `overlap_hours`, and earlier secrets no longer " +
 			"than that. `api_key` is shown only in this response and its replays. The body may be empty.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
-			Request: exampleRotateKey, Answer: exampleIssuedKey, Refuses: only(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
+			Request: exampleRotateKey, Answer: exampleIssuedKey, Refuses: specificCodes(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *rotateKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
 		return service.Renew(ctx, who, in.KeyID, in.overlap(), answer)
 	})
@@ -111,7 +111,7 @@ func rotateOwnKey(api huma.API, service *keys.Service) {
 		Summary: "Rotate the API key",
 		Description: "Replaces the API key of the request by a new one with the same name and bounds. The old key is invalid as soon as the response is sent. The new key is shown only this " +
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysWrite, Answer: exampleRotated, Refuses: only(fault.AccessDenied)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysWrite, Answer: exampleRotated, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *rotateInput) (rotatedKey, error) {
 		fresh, err := service.Rotate(ctx, who, in.UserEmail)
 		if err != nil {
@@ -132,9 +132,9 @@ type createKeyInput struct {
 type newKey struct {
 	Name         string     `json:"name" doc:"What the key is for, 1 to 256 characters."`
 	Scopes       []string   `json:"scopes" doc:"What the key may do: scopes of operations such as tenants:read, a resource with a star such as domains:*, or * for everything."`
-	TenantIDs    []string   `json:"tenant_ids,omitempty" doc:"The GUIDs of the tenants that the key sees. If omitted, all."`
-	AllowedCIDRs []string   `json:"allowed_cidrs,omitempty" doc:"The networks from which the key can be used, such as 192.0.2.0/24. If omitted, all."`
-	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the key expires. If omitted, never."`
+	TenantIDs    []string   `json:"tenant_ids,omitempty" doc:"The GUIDs of the tenants that the key sees. If omitted, the key sees all."`
+	AllowedCIDRs []string   `json:"allowed_cidrs,omitempty" doc:"The networks from which the key can be used, such as 192.0.2.0/24. If omitted, from all."`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the key expires. If omitted, it never expires."`
 }
 
 func (b newKey) newKey() (keys.New, error) {
@@ -151,7 +151,8 @@ type rotateKey struct {
 	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" doc:"For how many hours the old secret still works. If omitted, 24."`
 }
 
-// defaultOverlap is how long the old secret works after a rotation if the request does not say.
+// defaultOverlap is how long the old secret works after a rotation if the request does not specify
+// it.
 const defaultOverlap = 24 * time.Hour
 
 func (in *rotateKeyInput) overlap() time.Duration {
@@ -171,7 +172,7 @@ type KeyEntry struct {
 	ID           string     `json:"id" format:"uuid" doc:"The key's id; used in paths."`
 	Name         string     `json:"name" doc:"What the key is for."`
 	KeyHint      string     `json:"key_hint" doc:"The last four characters of the key."`
-	Scopes       []string   `json:"scopes" doc:"What the key may do; * is everything."`
+	Scopes       []string   `json:"scopes" doc:"What the key may do; * means everything."`
 	TenantIDs    *[]string  `json:"tenant_ids" nullable:"true" doc:"The GUIDs of the tenants that the key sees, null for all."`
 	AllowedCIDRs *[]string  `json:"allowed_cidrs" nullable:"true" doc:"The networks from which the key can be used, null for all."`
 	CreatedAt    time.Time  `json:"created_at" doc:"When it was created."`

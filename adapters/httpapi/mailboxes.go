@@ -62,14 +62,14 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
 		Description: "Lists the shared mailboxes of all domains of a tenant, sorted by address, including those that discovery found.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleMailboxList, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleMailboxList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (mailboxList, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
 		if err != nil {
 			return mailboxList{}, err
 		}
-		list := each(all, mailboxOf)
+		list := convertAll(all, mailboxOf)
 		return mailboxList{TenantID: string(id), Mailboxes: list, Count: len(list)}, nil
 	})
 }
@@ -79,11 +79,11 @@ func provision(api huma.API, service *mailboxes.Service) {
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
 		Description: "Creates shared mailboxes on a verified domain. The password is used and not stored. Addresses that already " +
-			"exist get the status `exists` and are not changed; they do not count again toward the limit of 3 per domain. A new mailbox can " +
+			"exist get the status `exists` and are not changed; they count only once toward the limit of 3 per domain. A new mailbox can " +
 			"send after 2 to 5 minutes. If the mail platform does not finish in time, the response is 504: send the same request " +
-			"again with the same Idempotency-Key, and it continues.",
+			"again with the same Idempotency-Key to continue the work.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, Request: exampleProvision, Answer: exampleProvisioned,
-			Refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
+			Refuses: codes(platformCodes, specificCodes(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
 	}, provisionedOf, func(ctx context.Context, who access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
@@ -102,7 +102,7 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. `clear_send_limit` clears it.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, Request: exampleUpdate, Answer: exampleUpdated,
-			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
+			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
 	}, updatedOf, func(ctx context.Context, who access.Caller, in *updateInput) (mailbox.Mailbox, error) {
@@ -118,11 +118,11 @@ func removeMailbox(api huma.API, service *mailboxes.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "remove-mailbox", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Remove a mailbox",
-		Description: "Removes a shared mailbox at the mail platform, with all its messages. `confirm` must be its address. Its connections to sending " +
-			"platforms end first, and so does a block by a send limit. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
-			"says until when. Send limits of its domain and tenant stay. A mailbox that was made anew with the same address is never removed.",
+		Description: "Removes a shared mailbox at the mail platform, with all its messages. `confirm` must be its address. First, its connections to sending " +
+			"platforms end, and so does a block by a send limit. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
+			"shows until when. Send limits of its domain and tenant stay. A new mailbox with the same address is never removed.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, Answer: exampleRemovedMailbox,
-			Refuses: codes(platformCodes, only(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.Removed]) (mailboxes.Removed, error) {
 		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), in.Confirm, answer)
 	})
@@ -144,14 +144,14 @@ func usage(api huma.API, service *mailboxes.Service) {
 		Summary:     "Get a mailbox's usage",
 		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleUsage,
-			Refuses: only(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
+			Refuses: specificCodes(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
 	}, usageOf, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailbox.Usage, error) {
 		return service.Usage(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID))
 	})
 }
 
 // provisionMailboxes is the body of provision-mailboxes. Domain, password and addresses have no
-// schema rules: core checks them and has specific error codes.
+// schema rules, because package core checks them and returns specific error codes.
 type provisionMailboxes struct {
 	Domain          string          `json:"domain" doc:"A verified domain of the tenant."`
 	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters from at least three of four classes: lower-case letters, upper-case letters, digits (each as defined by Unicode, so ö is lower case) and all other characters. It is never stored or shown."`
@@ -164,7 +164,7 @@ type wantedMailbox struct {
 }
 
 func (b provisionMailboxes) request() (mailboxes.Request, error) {
-	specs, err := mailbox.CheckNames(each(b.Mailboxes, func(w wantedMailbox) mailbox.Spec {
+	specs, err := mailbox.CheckNames(convertAll(b.Mailboxes, func(w wantedMailbox) mailbox.Spec {
 		return mailbox.Spec{DisplayName: norm.NFC.String(w.Name), Address: w.Email}
 	}))
 	if err != nil {
@@ -173,8 +173,8 @@ func (b provisionMailboxes) request() (mailboxes.Request, error) {
 	return mailboxes.Request{Domain: b.Domain, Password: secret.New(b.AccountPassword), Mailboxes: specs}, nil
 }
 
-// updateMailbox keeps the raw members of the body. The error code depends on all members together,
-// and every wrong type of daily_send_limit has a specific code.
+// updateMailbox keeps the raw members of the body. The error code depends on all members together.
+// A daily_send_limit of the wrong type has a specific error code.
 type updateMailbox struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method change validates it.
@@ -186,7 +186,7 @@ func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 }
 
 // change returns the requested change, or invalid_request. It accepts an empty change and a send
-// limit of the wrong type, because core refuses them after it has checked ownership.
+// limit of the wrong type, because package core refuses them, after the ownership is checked.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
 		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
@@ -226,7 +226,8 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	return c, nil
 }
 
-// unknown returns the members that are not fields, in the form that huma reports for other bodies.
+// unknown returns the members that are not allowed, in the form in which huma reports them for
+// other bodies.
 func (b updateMailbox) unknown() []refusal.ProblemField {
 	var fields []refusal.ProblemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
@@ -238,7 +239,7 @@ func (b updateMailbox) unknown() []refusal.ProblemField {
 }
 
 // wholeNumber parses an integer literal: 5, but not 5.0, 1e1 or "5". It returns 0 for anything
-// else, which core refuses with the field's own code.
+// else. Package core refuses 0 with the error code of daily_send_limit.
 func wholeNumber(raw json.RawMessage) int {
 	n, err := strconv.Atoi(string(raw))
 	if err != nil {
@@ -258,7 +259,7 @@ func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
-			"clear_send_limit": {Type: huma.TypeBoolean, Description: "Whether to clear the mailbox's own limit. It excludes daily_send_limit."},
+			"clear_send_limit": {Type: huma.TypeBoolean, Description: "Whether to clear the mailbox's own limit. Not together with daily_send_limit."},
 		},
 	}
 }
@@ -275,14 +276,14 @@ type mailboxEntry struct {
 	PrimarySMTP       string     `json:"primary_smtp" doc:"The address."`
 	UserPrincipalName string     `json:"user_principal_name" doc:"The sign-in name."`
 	MailNickname      string     `json:"mail_nickname" doc:"The alias at the mail platform."`
-	AccountEnabled    bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+	AccountEnabled    bool       `json:"account_enabled" doc:"Whether the mailbox's user account is enabled."`
 	DailySendLimit    *int       `json:"daily_send_limit" doc:"The stored limit, null if there is none."`
 	SendsToday        int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
 	SendsTodayAt      *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
 	BlockedAt         *time.Time `json:"blocked_at" doc:"When enforcement blocked the mailbox, null if it is not blocked."`
 	CreatedAt         time.Time  `json:"created_at" doc:"When it was created."`
-	DomainName        string     `json:"domain_name" doc:"The domain it is on."`
-	TenantName        string     `json:"tenant_name" doc:"The tenant it is in."`
+	DomainName        string     `json:"domain_name" doc:"The mailbox's domain."`
+	TenantName        string     `json:"tenant_name" doc:"The mailbox's tenant."`
 }
 
 type provisioned struct {
@@ -324,14 +325,14 @@ type changedMailbox struct {
 	DailySendLimit *int       `json:"daily_send_limit" doc:"The stored limit, null if there is none."`
 	SendsToday     int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
 	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
-	AccountEnabled bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+	AccountEnabled bool       `json:"account_enabled" doc:"Whether the mailbox's user account is enabled."`
 }
 
 type mailboxUsage struct {
 	MailboxID      string     `json:"mailbox_id" format:"uuid" doc:"The mailbox's id."`
 	PrimarySMTP    string     `json:"primary_smtp" doc:"The address."`
 	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
-	AccountEnabled bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
+	AccountEnabled bool       `json:"account_enabled" doc:"Whether the mailbox's user account is enabled."`
 	DailySendLimit *int       `json:"daily_send_limit" doc:"The effective limit, null if there is none."`
 	SendsToday     int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
 	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
@@ -351,7 +352,7 @@ func mailboxOf(m mailbox.Mailbox) mailboxEntry {
 }
 
 func provisionedOf(results []mailboxes.Result) provisioned {
-	p := provisioned{Results: each(results, resultOf)}
+	p := provisioned{Results: convertAll(results, resultOf)}
 	for _, r := range results {
 		switch r.Status {
 		case mailbox.ResultCreated:

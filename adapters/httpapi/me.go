@@ -19,7 +19,7 @@ func describeCaller(api huma.API, o Options) {
 	register(api, huma.Operation{
 		OperationID: "get-me", Method: http.MethodGet, Path: "/v1/me", Tags: []string{tagKeys},
 		Summary: "Describe the caller",
-		Description: "Returns the account and the key of the request: the plan, what the key may do, what is left of each rate limit, and the " +
+		Description: "Returns the account and the key of the request: the plan, what the key may do, how many requests each rate limit still allows, and the " +
 			"providers that can be used. Every key may call it. The request itself counts in `read`.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.NoScope, Answer: exampleMe}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *noInput) (me, error) {
@@ -46,16 +46,16 @@ type me struct {
 type callerKey struct {
 	ID        string     `json:"id" format:"uuid" doc:"The key's id."`
 	Name      string     `json:"name" doc:"What the key is for."`
-	Scopes    []string   `json:"scopes" doc:"What the key may do; * is everything."`
+	Scopes    []string   `json:"scopes" doc:"What the key may do; * means everything."`
 	TenantIDs *[]string  `json:"tenant_ids" nullable:"true" doc:"The GUIDs of the tenants that the key sees, null for all."`
 	ExpiresAt *time.Time `json:"expires_at" doc:"When the key expires, null for never."`
 }
 
 type bucketBalance struct {
 	Bucket        string `json:"bucket" enum:"read,expensive,provider_heavy,provider_heavy_writes,write" doc:"The name of the rate limit."`
-	Limit         int    `json:"limit" doc:"How many requests it allows in its window."`
+	Limit         int    `json:"limit" doc:"How many requests the limit allows in its window."`
 	WindowSeconds int    `json:"window_seconds" doc:"The length of the window in seconds."`
-	Remaining     int    `json:"remaining" doc:"How many requests it still allows now."`
+	Remaining     int    `json:"remaining" doc:"How many requests the limit still allows now."`
 }
 
 type sendingProvider struct {
@@ -77,13 +77,13 @@ func meOf(who access.Caller, o keys.Overview, balances []guard.Balance) me {
 		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantsHeld,
 		Key: callerKey{ID: who.KeyID, Name: who.KeyName, Scopes: access.Words(who.Bounds.Scopes), TenantIDs: listOrNil(access.Words(who.Bounds.Tenants)),
 			ExpiresAt: timeOrNil(who.Bounds.ExpiresAt)},
-		Limits: each(balances, func(b guard.Balance) bucketBalance {
+		Limits: convertAll(balances, func(b guard.Balance) bucketBalance {
 			return bucketBalance{Bucket: string(b.Bucket), Limit: b.Limit, WindowSeconds: int(b.Window.Seconds()), Remaining: b.Remaining}
 		}),
-		SendingProviders: each(o.SendingPlatforms, func(p integration.Provider) sendingProvider {
-			return sendingProvider{ID: p.ID, Name: p.Title, Needs: each(p.Needs, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
+		SendingProviders: convertAll(o.SendingPlatforms, func(p integration.Provider) sendingProvider {
+			return sendingProvider{ID: p.ID, Name: p.Title, Needs: convertAll(p.Needs, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
 		}),
-		DNSProviders: each(o.DNSProviders, func(p keys.ConnectedProvider) dnsProvider {
+		DNSProviders: convertAll(o.DNSProviders, func(p keys.ConnectedProvider) dnsProvider {
 			return dnsProvider{ID: p.ID, Name: p.Title, Connected: p.Connected}
 		}),
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-// pageInput has the parameters of a list that is read by cursor. The limit is text, like in
-// runsInput.
+// pageInput has the parameters of a list with cursors. The limit is text, for the reason that
+// runsInput gives.
 type pageInput struct {
 	Limit string `query:"limit"`
 	After string `query:"after"`
@@ -31,9 +31,9 @@ func (in *pageInput) query(list string) (page.Query, error) {
 // The bounds of parseTime. All stored objects were created between these times.
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// parseTime parses a time that selects objects by their age. It moves a time beyond the bounds to
-// the nearest bound, because the zero time means no time at all, and not every database can compare
-// times beyond the bounds.
+// parseTime parses a time that selects objects by their age. It replaces a time beyond the bounds
+// by the nearest bound, because the zero time means that there is no time, and not every database
+// can compare times beyond the bounds.
 func parseTime(raw string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, raw)
 	switch {

@@ -32,7 +32,7 @@ type result[O any] struct{ Body O }
 // register adds an operation to the API. Every operation is added by register.
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	openapi.Describe(&op)
-	op.MaxBodyBytes = guard.MaxBody + 1 // readBody enforces the limit; huma refuses a body of exactly its limit
+	op.MaxBodyBytes = guard.MaxBody + 1 // readBody enforces the limit; huma would also refuse a body that has exactly the limit's size
 	op.BodyReadTimeout = -1             // readBody has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
 		out, err := h(ctx, guard.Caller(ctx), in)
@@ -55,11 +55,11 @@ func registerShaped[I, R, O any](api huma.API, op huma.Operation, shape func(R) 
 }
 
 // stream sends the parts of an answer that is too long to be kept in memory. If it returns an
-// error, of send or its own, the caller's connection is closed.
+// error, the caller's connection is closed. That can be an error of send, or an error of its own.
 type stream func(send func(part []byte) error) error
 
-// registerStream adds a read whose answer is a stream. The handler returns refusals before the
-// stream begins.
+// registerStream adds a read whose answer is a stream. The handler must return refusals itself:
+// after the stream has begun, none can be sent.
 func registerStream[I any](api huma.API, op huma.Operation, h handler[I, stream]) {
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (func(huma.Context), error) {
 		send, err := h(ctx, who, in)
@@ -79,15 +79,15 @@ var (
 
 func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
 
-// only lists the error codes that are specific to an operation.
-func only(list ...fault.Code) []fault.Code { return list }
+// specificCodes lists the error codes that are specific to an operation.
+func specificCodes(list ...fault.Code) []fault.Code { return list }
 
 // completingHandler implements a write whose use case takes a ports.Answer. It returns the result
 // of the use case.
 type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
 // registerCompleting adds a write whose use case commits the answer together with its last change.
-// The answer that shape makes is sent to the caller, and stored in a ports.Completion for replays.
+// shape makes the answer, which is sent to the caller and stored in a ports.Completion for replays.
 func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
 	registerShaped(api, op, shape, func(ctx context.Context, who access.Caller, in *I) (R, error) {
 		return h(ctx, who, in, func(r R) (*ports.Completion, error) { return guard.Completion(ctx, api, &op, shape(r)) })
@@ -124,8 +124,9 @@ func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[T](), true, ""), {Type: "null"}}}
 }
 
-// each converts the items of a list. The result is never nil, so that JSON shows [] and not null.
-func each[A, B any](list []A, convert func(A) B) []B {
+// convertAll converts the items of a list. It returns an empty list for nil, so that JSON has [] and not
+// null.
+func convertAll[A, B any](list []A, convert func(A) B) []B {
 	converted := make([]B, 0, len(list))
 	for _, item := range list {
 		converted = append(converted, convert(item))
@@ -135,7 +136,7 @@ func each[A, B any](list []A, convert func(A) B) []B {
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// Huma's error model and strictness are package variables. They are set here once, before any
+// Huma's error type and its strictness are package variables. They are set here, once, before any
 // operation is registered.
 func init() {
 	huma.ValidateStrictCasing = true
@@ -163,8 +164,8 @@ func newAPI(mux *http.ServeMux) huma.API {
 // maxFields limits how many fields one error names.
 const maxFields = 10
 
-// humaRefusal converts a validation error of huma. The guard has read the body already, so any
-// other status is an internal error.
+// humaRefusal converts a validation error of huma. Package guard has already checked everything
+// else, so any other status is an internal error.
 func humaRefusal(status int, errs []error) error {
 	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
 		return fault.InternalError
@@ -178,11 +179,11 @@ func humaRefusal(status int, errs []error) error {
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
 }
 
-// safeLocation matches locations that contain only names like those of the API. Other parts come
-// from the caller and can contain a value in the wrong place.
+// safeLocation matches locations that contain only names like those of the API. Other names come
+// from the caller, who may have put a value in the place of a name.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
-// fieldOf returns the location and the message of a finding. It drops the value.
+// fieldOf returns the location and the message of a validation error. It omits the value.
 func fieldOf(d *huma.ErrorDetail) refusal.ProblemField {
 	f := refusal.ProblemField{Location: d.Location, Message: d.Message}
 	if !safeLocation.MatchString(f.Location) {

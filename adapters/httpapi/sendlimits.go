@@ -54,11 +54,11 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "Enforce a daily send limit",
 		Description: "Sets and enforces a limit for one domain or, without `domain_scope`, for the whole tenant. It also creates or updates the " +
-			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over its domain's, which takes " +
-			"precedence over the tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which lags by minutes, and the " +
+			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over the limit of its domain, which takes " +
+			"precedence over the limit of the tenant. The request can be repeated. Counts come from the mail platform's message trace, which lags by minutes, and the " +
 			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, Request: exampleSetLimit, Answer: exampleLimitSet,
-			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
 	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.Outcome]) (limits.Outcome, error) {
 		wanted, err := in.Body.wanted()
@@ -75,7 +75,7 @@ func getMailboxLimit(api huma.API, service *limits.Service) {
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleLimitShown,
-			Refuses: only(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
+			Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
 	}, limitShownOf, func(ctx context.Context, who access.Caller, in *getLimitInput) (limits.Limit, error) {
 		return service.Get(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope)
 	})
@@ -89,14 +89,14 @@ func endMailboxLimit(api huma.API, service *limits.Service) {
 			"unblocked, and its mail flow rule is removed at the mail platform. Mailboxes that exceed a different limit stay blocked. The stored limits " +
 			"of mailboxes stay.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Answer: exampleLimitEnded,
-			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.Ended]) (limits.Ended, error) {
 		return service.End(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope, answer)
 	})
 }
 
-// setLimit keeps the raw members of the body, like updateMailbox: every wrong type of
-// daily_send_limit has a specific error code.
+// setLimit keeps the raw members of the body, because a daily_send_limit of the wrong type has a
+// specific error code. See updateMailbox.
 type setLimit struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method wanted validates it.
@@ -108,7 +108,7 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 }
 
 // wanted returns the requested limit, or invalid_request. It accepts a missing limit and a limit of
-// the wrong type, because core refuses them after it has checked ownership.
+// the wrong type, because package core refuses them, after the ownership is checked.
 func (b setLimit) wanted() (w limits.Wanted, err error) {
 	if b.members == nil {
 		return w, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
@@ -173,7 +173,7 @@ type sendPolicy struct {
 }
 
 type limitWork struct {
-	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"The outcome for the policy and its rule. It is created until the rule exists. For a scope without mailboxes, a later request that creates the rule therefore returns created again."`
+	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"The outcome for the policy and its rule. It is created until the rule exists, so it can be created twice: when the policy of a scope without mailboxes is created, and when a later request creates the rule."`
 	RuleName string  `json:"rule_name" doc:"The name of the mail flow rule in the tenant."`
 	RuleID   *string `json:"rule_id" doc:"The mail platform's id of the rule, null until the rule is created."`
 	Message  string  `json:"message" doc:"The outcome as a sentence."`
@@ -209,13 +209,13 @@ func setMessage(o limits.Outcome) string {
 
 var (
 	exampleSetLimit = json.RawMessage(`{"daily_send_limit": 25, "domain_scope": "` + exampleDomain + `"}`)
-	examplePolicy   = sendPolicy{ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", DailySendLimit: 25, DomainScope: ptr(exampleDomain), State: "active",
+	examplePolicy   = sendPolicy{ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", DailySendLimit: 25, DomainScope: pointerTo(exampleDomain), State: "active",
 		MailboxesInScope: 3, CreatedAt: exampleTime, UpdatedAt: exampleTime}
-	exampleLimitShown = limitShown{TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: ptr(exampleDomain), ScopeLabel: exampleDomain,
+	exampleLimitShown = limitShown{TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: pointerTo(exampleDomain), ScopeLabel: exampleDomain,
 		Policy: examplePolicy}
-	exampleLimitSet = limitSet{Status: "provisioned", TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: ptr(exampleDomain),
+	exampleLimitSet = limitSet{Status: "provisioned", TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: pointerTo(exampleDomain),
 		ScopeLabel: exampleDomain, Policy: examplePolicy, Provisioning: limitWork{Status: "created",
-			RuleName: sendlimit.RuleName(exampleDomain), RuleID: ptr("5f1c7c3e-2a86-4d0c-9d5e-1b6f3a7e2c41"),
+			RuleName: sendlimit.RuleName(exampleDomain), RuleID: pointerTo("5f1c7c3e-2a86-4d0c-9d5e-1b6f3a7e2c41"),
 			Message: "The limit is in force. The mail flow rule blocks a mailbox once its count exceeds the limit."}}
 )
 

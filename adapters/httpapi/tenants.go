@@ -43,7 +43,7 @@ func listTenants(api huma.API, service *tenants.Service) {
 		if err != nil {
 			return tenantList{}, err
 		}
-		list := each(all, summaryOf)
+		list := convertAll(all, summaryOf)
 		return tenantList{Tenants: list, Count: len(list)}, nil
 	})
 }
@@ -53,7 +53,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 		OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary:     "Get a tenant",
 		Description: "Returns one tenant with the state of its setup. `readiness.next_step` says what to do next.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsRead, Answer: exampleTenantDetail, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsRead, Answer: exampleTenantDetail, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (tenantDetail, error) {
 		t, ready, err := service.Get(ctx, who.Account, tenant.LookupGUID(in.TenantID))
 		if err != nil {
@@ -63,7 +63,8 @@ func getTenant(api huma.API, service *tenants.Service) {
 	})
 }
 
-// syncTime is the time limit of sync-tenant. Only export-audit-entries has a longer one.
+// syncTime is the time limit of sync-tenant. Only the operation export-audit-entries has a longer
+// one.
 const syncTime = 110 * time.Second
 
 func syncTenant(api huma.API, service *tenants.Service) {
@@ -74,7 +75,7 @@ func syncTenant(api huma.API, service *tenants.Service) {
 			"domains and mailboxes again. The response is sent when all of that is done, which may take up to 110 seconds. `status` is " +
 			"`partial` if a part could not be done yet.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTime, Answer: exampleSynced,
-			Refuses: codes(platformCodes, only(fault.TenantNotFound))}.Metadata(),
+			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound))}.Metadata(),
 	}, syncedOf, func(ctx context.Context, who access.Caller, in *tenantPath) (tenants.Synced, error) {
 		return service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
 	})
@@ -85,9 +86,9 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
-			"only the rules that block mailboxes are changed: they are removed first, if the platform allows it, " +
-			"and `message` lists any that remain. This cannot be undone. For a managed tenant it ends the assignment.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, Answer: exampleDeleted, Refuses: only(fault.TenantNotFound)}.Metadata(),
+			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
+			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, Answer: exampleDeleted, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.Deleted]) (tenants.Deleted, error) {
 		return service.Delete(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), answer)
 	})
@@ -164,7 +165,7 @@ type synced struct {
 type bootstrap struct {
 	Status  string `json:"status" enum:"ready,pending,failed" doc:"The state of the setup."`
 	Message string `json:"message" doc:"The state as a sentence."`
-	Skipped bool   `json:"skipped" doc:"Whether it was not attempted."`
+	Skipped bool   `json:"skipped" doc:"Whether the setup was skipped."`
 }
 
 type smtpAuth struct {
@@ -238,7 +239,8 @@ func deletedOf(d tenants.Deleted) deletedTenant {
 	return deletedTenant{Status: "deleted", TenantID: string(d.GUID), TenantName: d.Name, Message: message}
 }
 
-// wasDiscovered reports whether discovery ever completed. It stays true if a later discovery fails.
+// wasDiscovered reports whether a discovery has ever completed. A later discovery that fails does
+// not change it.
 func wasDiscovered(t tenant.Tenant) bool {
 	return t.Discovery == tenant.DiscoveryCompleted || !t.LastSyncAt.IsZero()
 }

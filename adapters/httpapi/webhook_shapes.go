@@ -10,23 +10,23 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// The kinds of the cursors of the lists of webhooks and deliveries.
+// The names of the lists of webhooks and deliveries in their cursors.
 const (
 	webhookCursors  = "webhooks"
 	deliveryCursors = "deliveries"
 )
 
-// nextCursor returns the cursor of the page after a list, nil if no more entries follow.
+// nextCursor returns the cursor of the page after a list. It returns nil if no entries follow.
 func nextCursor[T any](kind string, list []T, more bool, id func(T) string) *string {
 	if !more {
 		return nil
 	}
-	return ptr(page.Cursor(id(list[len(list)-1])).Encode(kind))
+	return pointerTo(page.Cursor(id(list[len(list)-1])).Encode(kind))
 }
 
 type webhookList struct {
 	Webhooks   []WebhookEntry `json:"webhooks" doc:"The webhooks of the account, newest first."`
-	NextCursor *string        `json:"next_cursor" doc:"The parameter after of the next page, null at the end."`
+	NextCursor *string        `json:"next_cursor" doc:"The value of after for the next page, null at the end."`
 }
 
 // WebhookEntry is exported because huma documents only exported embedded types.
@@ -35,7 +35,7 @@ type WebhookEntry struct {
 	URL         string    `json:"url" format:"uri" doc:"Where the events are sent."`
 	EventTypes  []string  `json:"event_types" doc:"The types of events that are sent, or [\"*\"] for all types."`
 	Description *string   `json:"description" doc:"The note, null if there is none."`
-	Status      string    `json:"status" enum:"enabled,disabled" doc:"disabled: no events are sent. The service disables a webhook that answers 410, or that failed for five days."`
+	Status      string    `json:"status" enum:"enabled,disabled" doc:"disabled: no events are sent. The service disables a webhook whose endpoint answers 410, or to which deliveries have failed for five days."`
 	CreatedAt   time.Time `json:"created_at" doc:"When it was added."`
 }
 
@@ -67,14 +67,14 @@ type testedWebhook struct {
 
 type deliveryList struct {
 	Deliveries []delivery `json:"deliveries" doc:"The deliveries, newest first."`
-	NextCursor *string    `json:"next_cursor" doc:"The parameter after of the next page, null at the end."`
+	NextCursor *string    `json:"next_cursor" doc:"The value of after for the next page, null at the end."`
 }
 
 type delivery struct {
 	ID            string            `json:"id" format:"uuid" doc:"The delivery's id; used in paths."`
 	EventID       string            `json:"event_id" format:"uuid" doc:"The event's id, which is also the webhook-id of the message."`
 	EventType     string            `json:"event_type" doc:"The event's type."`
-	Status        string            `json:"status" enum:"pending,delivered,failed" doc:"pending: it will be tried again. failed: it will not."`
+	Status        string            `json:"status" enum:"pending,delivered,failed" doc:"pending: the delivery will be tried, or tried again. failed: it will not be tried again."`
 	Attempts      []deliveryAttempt `json:"attempts" doc:"The tries, oldest first; at most the last 50."`
 	NextAttemptAt *time.Time        `json:"next_attempt_at" doc:"When a pending delivery is tried again, null otherwise."`
 }
@@ -83,7 +83,7 @@ type deliveryAttempt struct {
 	At         time.Time `json:"at" doc:"When the try began."`
 	StatusCode *int      `json:"status_code" doc:"The status of the endpoint's answer, null without an answer."`
 	Error      *string   `json:"error" doc:"Why the try failed, null if it succeeded."`
-	DurationMS int64     `json:"duration_ms" doc:"How long it took, in milliseconds."`
+	DurationMS int64     `json:"duration_ms" doc:"How long the try took, in milliseconds."`
 }
 
 type replayedWebhook struct {
@@ -114,7 +114,7 @@ func testedWebhookOf(t webhooks.Tested) testedWebhook {
 }
 
 func deliveryOf(d webhook.Delivery) delivery {
-	shown := delivery{ID: d.ID, EventID: d.EventID, EventType: string(d.EventType), Status: string(d.Status), Attempts: each(d.Attempts, attemptOf)}
+	shown := delivery{ID: d.ID, EventID: d.EventID, EventType: string(d.EventType), Status: string(d.Status), Attempts: convertAll(d.Attempts, attemptOf)}
 	if d.Status == webhook.Pending {
 		shown.NextAttemptAt = timeOrNil(d.NextAttemptAt)
 	}

@@ -50,7 +50,8 @@ type createWebhookInput struct {
 	Body createWebhook
 }
 
-// createWebhook is the body of create-webhook. The URL has an error code of its own.
+// createWebhook is the body of create-webhook. The URL has no schema rules, because it has its own
+// error code.
 type createWebhook struct {
 	URL         string   `json:"url" doc:"Where the events are sent: an https URL without user name and password, whose host resolves to public addresses only."`
 	EventTypes  []string `json:"event_types" minItems:"1" maxItems:"100" doc:"The types of events to send, or [\"*\"] for all types."`
@@ -64,7 +65,7 @@ func createWebhookOperation(api huma.API, service *webhooks.Service) {
 		Description: "Sends the account's events to a URL from now on. The response contains the secret that signs the messages. It is stored " +
 			"encrypted and never shown again. The guide about webhooks shows how to check a signature. An account can have 10 webhooks.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, Request: exampleCreateWebhook, Answer: exampleWebhookWithSecret,
-			Refuses: only(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
+			Refuses: specificCodes(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
 	}, withSecretOf, func(ctx context.Context, who access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
 		types, err := webhook.ParseTypes(in.Body.EventTypes)
 		if err != nil {
@@ -84,7 +85,7 @@ func listWebhooks(api huma.API, service *webhooks.Service) {
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
 		Summary:     "List webhooks",
 		Description: "Lists the account's webhooks, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhookList, Refuses: only(fault.InvalidRequest)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhookList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *pageInput) (webhookList, error) {
 		q, err := in.query(webhookCursors)
 		if err != nil {
@@ -94,7 +95,7 @@ func listWebhooks(api huma.API, service *webhooks.Service) {
 		if err != nil {
 			return webhookList{}, err
 		}
-		return webhookList{Webhooks: each(list, webhookOf), NextCursor: nextCursor(webhookCursors, list, more, func(w webhook.Webhook) string { return w.ID })}, nil
+		return webhookList{Webhooks: convertAll(list, webhookOf), NextCursor: nextCursor(webhookCursors, list, more, func(w webhook.Webhook) string { return w.ID })}, nil
 	})
 }
 
@@ -103,7 +104,7 @@ func getWebhook(api huma.API, service *webhooks.Service) {
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Get a webhook",
 		Description: "Returns a webhook, without its secret.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, webhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhook.Webhook, error) {
 		return service.Get(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
 	})
@@ -119,9 +120,9 @@ func updateWebhookOperation(api huma.API, service *webhooks.Service) {
 		OperationID: "update-webhook", Method: http.MethodPatch, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary: "Change a webhook",
 		Description: "Changes the URL, the types of events or the description, or disables and enables the webhook. Disabling it ends its pending " +
-			"deliveries as failed. A webhook that is enabled again gets the events from then on; a replay sends the events before.",
+			"deliveries as failed. A webhook that is enabled again gets the events from then on. Use a replay to get the earlier ones.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleUpdateWebhook, Answer: exampleWebhook,
-			Refuses: only(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
+			Refuses: specificCodes(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
 		SkipValidateBody: true, // updateWebhook validates the body
 	}, webhookOf, func(ctx context.Context, who access.Caller, in *updateWebhookInput) (webhook.Webhook, error) {
 		change, err := in.Body.change()
@@ -137,7 +138,7 @@ func deleteWebhook(api huma.API, service *webhooks.Service) {
 		OperationID: "delete-webhook", Method: http.MethodDelete, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Delete a webhook",
 		Description: "Deletes a webhook with its secret and its deliveries. A message that is being sent may still arrive.",
-		Metadata:    guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleDeletedWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleDeletedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, deletedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
 		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.WebhookID), answer)
 	})
@@ -149,17 +150,17 @@ type rotateWebhookSecretInput struct {
 }
 
 type rotateWebhook struct {
-	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" default:"24" doc:"How many hours the previous secret also signs the messages."`
+	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" default:"24" doc:"For how many hours the previous secret also signs the messages."`
 }
 
 func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
 	registerCompleting(api, huma.Operation{
 		OperationID: "rotate-webhook-secret", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/rotate-secret", Tags: []string{tagWebhooks},
 		Summary: "Rotate a webhook's secret",
-		Description: "Creates a new secret, which is shown once. Until the overlap has passed, each message has two signatures, with the new and with " +
+		Description: "Creates a new secret, which is shown once. Until the overlap has passed, each message has two signatures: one with the new and one with " +
 			"the previous secret. Without a body the overlap is 24 hours.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleRotateWebhook, Answer: exampleRotatedWebhook,
-			Refuses: only(fault.WebhookNotFound)}.Metadata(),
+			Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, rotatedWebhookOf, func(ctx context.Context, who access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
 		overlap := webhook.DefaultOverlap
 		if in.Body != nil && in.Body.OverlapHours != nil {
@@ -175,7 +176,7 @@ func testWebhook(api huma.API, service *webhooks.Service) {
 		Summary: "Test a webhook",
 		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
 			"deliveries. A disabled webhook can be tested too.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleTestedWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleTestedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, testedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhooks.Tested, error) {
 		return service.Test(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
 	})
@@ -194,7 +195,7 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 		Summary: "List deliveries",
 		Description: "Lists the deliveries of a webhook with all tries, newest first. They are kept for 30 days. The answers of endpoints are not " +
 			"stored, only their status.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleDeliveryList, Refuses: only(fault.InvalidRequest, fault.WebhookNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *deliveriesInput) (deliveryList, error) {
 		q, err := in.query()
 		if err != nil {
@@ -204,7 +205,7 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 		if err != nil {
 			return deliveryList{}, err
 		}
-		return deliveryList{Deliveries: each(list, deliveryOf), NextCursor: nextCursor(deliveryCursors, list, more, func(d webhook.Delivery) string { return d.ID })}, nil
+		return deliveryList{Deliveries: convertAll(list, deliveryOf), NextCursor: nextCursor(deliveryCursors, list, more, func(d webhook.Delivery) string { return d.ID })}, nil
 	})
 }
 
@@ -221,9 +222,9 @@ func redeliver(api huma.API, service *webhooks.Service) {
 	registerShaped(api, huma.Operation{
 		OperationID: "redeliver-webhook-delivery", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Tags: []string{tagWebhooks},
 		Summary: "Send a delivery again",
-		Description: "Makes a delivery pending, with all tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
+		Description: "Makes a delivery pending again, with the full number of tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
 			"disabled webhook waits until the webhook is enabled.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleRedelivered, Refuses: only(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleRedelivered, Refuses: specificCodes(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
 	}, deliveryOf, func(ctx context.Context, who access.Caller, in *deliveryPath) (webhook.Delivery, error) {
 		return service.Redeliver(ctx, who.Account.ID, ident.Lookup(in.WebhookID), ident.Lookup(in.DeliveryID))
 	})
@@ -242,10 +243,10 @@ func replayEvents(api huma.API, service *webhooks.Service) {
 	register(api, huma.Operation{
 		OperationID: "replay-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/replay", Tags: []string{tagWebhooks},
 		Summary: "Send past events again",
-		Description: "Sends the events after a cursor or a time that the webhook wants, as new deliveries with the same `webhook-id` as before. Events " +
+		Description: "Sends the events of the webhook's types after a cursor or a time, as new deliveries with the same `webhook-id` as before. Events " +
 			"are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleReplay, Answer: exampleReplayed,
-			Refuses: only(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
+			Refuses: specificCodes(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *replayInput) (replayedWebhook, error) {
 		from, err := in.Body.from()
 		if err != nil {
@@ -271,8 +272,8 @@ func (b replayWebhook) from() (ports.ReplayFrom, error) {
 	return ports.ReplayFrom{Sequence: sequence}, nil
 }
 
-// updateWebhook keeps the raw members of the body, like updateMailbox: a body without a known member
-// has its own error code.
+// updateWebhook keeps the raw members of the body. A body without a known member has its own error
+// code. See updateMailbox.
 type updateWebhook struct{ members map[string]json.RawMessage }
 
 // UnmarshalJSON accepts any JSON value. The method change validates it.
@@ -284,7 +285,7 @@ func (b *updateWebhook) UnmarshalJSON(raw []byte) error {
 }
 
 // change returns the requested change, or invalid_request. It accepts an empty change, because the
-// use case refuses it after it has checked ownership.
+// use case refuses it, after it has checked the ownership.
 func (b updateWebhook) change() (webhooks.Change, error) {
 	var c webhooks.Change
 	if b.members == nil {
@@ -306,7 +307,7 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 			ok = json.Unmarshal(raw, c.Description) == nil && utf8.RuneCountInString(*c.Description) <= webhook.MaxDescription
 		case "status":
 			ok = json.Unmarshal(raw, &status) == nil && (status == string(webhook.Enabled) || status == string(webhook.Disabled))
-			c.Status = ptr(webhook.Status(status))
+			c.Status = pointerTo(webhook.Status(status))
 		default:
 			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
 			continue
@@ -328,7 +329,7 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 	return c, err
 }
 
-// webhookMembers describes the values of the members of updateWebhook.
+// webhookMembers maps each member of updateWebhook to the description of its valid values.
 var webhookMembers = map[string]string{
 	"url": "expected string", "event_types": "expected array of strings",
 	"description": "expected string of at most 256 characters or null", "status": "must be enabled or disabled",

@@ -14,13 +14,13 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// redisSession is a period in which Redis answers. A failure ends the session, and a new session
+// redisSession is a period during which Redis answers. A failure ends the session. A new session
 // begins when Redis answers again. Commands are sent in batches, one batch at a time. Commands that
 // arrive while a batch is in flight form the next batch, so concurrent requests share a round trip.
 type redisSession struct {
 	mu             sync.Mutex
 	ended          bool
-	inFlight, next *batch // nil without such a batch
+	inFlight, next *batch // nil if there is no such batch
 }
 
 // batch is a group of commands that are sent together.
@@ -30,8 +30,8 @@ type batch struct {
 	answered bool // valid after done is closed
 }
 
-// join adds a command to a batch, or returns nil when the session has ended. If first is true, the
-// batch is now in flight, and the caller must start sendBatches.
+// join adds a command to a batch, or returns nil if the session has ended. If first is true, the
+// batch is now in flight, and the caller must call sendBatches.
 func (rs *redisSession) join(c *command) (b *batch, first bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -63,8 +63,8 @@ func (rs *redisSession) completeBatch() *batch {
 	return rs.inFlight
 }
 
-// end ends the session and releases all waiting callers without an answer. It returns false when
-// the session had already ended.
+// end ends the session, and releases all waiting callers without an answer. It returns false if the
+// session had already ended.
 func (rs *redisSession) end() bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -92,8 +92,8 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 	return !rs.ended && rs.inFlight == b
 }
 
-// do sends a command and reports whether Redis answered. It ignores cancellation of the caller's
-// request, which would otherwise count as a failure of Redis. When a batch gets no answer, do
+// do sends a command and reports whether Redis answered. It does not stop if the caller's request
+// is cancelled, because that would count as a failure of Redis. If a batch gets no answer, do
 // returns false to all waiting callers.
 func (s *shared) do(c *command) bool {
 	session := s.session.Load()
@@ -122,8 +122,8 @@ func (s *shared) sendBatches(session *redisSession, b *batch) {
 	}
 }
 
-// roundTrip sends commands to Redis and reads their answers, within readTimeout. When Redis has
-// lost the scripts, roundTrip loads them and repeats the commands that failed.
+// roundTrip sends commands to Redis and reads their answers, within readTimeout. If Redis does not
+// have the scripts any more, roundTrip loads them and repeats the commands that failed.
 func (s *shared) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
 	defer cancel()
@@ -148,8 +148,8 @@ func noScript(err error) bool {
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }
 
-// exec sends commands in one pipeline. It returns the error of the connection. If the connection
-// works, it returns the first error of a command.
+// exec sends commands in one pipeline. It returns the error of the connection or, if there is none,
+// the first error of a command.
 func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
@@ -176,9 +176,9 @@ func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 	return first
 }
 
-// startTimeout ends the session when the batch gets no answer within answerTimeout. Two timers in
-// sequence each take half of that time. If the process was paused, the second timer leaves time to
-// accept an answer that arrived during the pause.
+// startTimeout ends the session if the batch gets no answer within answerTimeout. It uses two
+// timers in sequence, each for half of that time. If the process was paused, the first timer fires
+// at once. The second one leaves time to receive an answer that arrived during the pause.
 func (s *shared) startTimeout(session *redisSession, b *batch) *time.Timer {
 	return panics.AfterFunc(s.answerTimeout/2, func() {
 		panics.AfterFunc(s.answerTimeout/2, func() {

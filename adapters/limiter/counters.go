@@ -9,16 +9,17 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// counters holds the buckets of this process, timed by a monotonic clock. To remove unused buckets,
-// it keeps two generations. Each use moves a bucket to current. Once per longestWindow, current
-// becomes previous and the old previous is dropped: no request in it counts any more.
+// counters holds the buckets of this process. Their times are those of a monotonic clock. To remove
+// unused buckets, it has two generations. Each use moves a bucket to current. Once per
+// longestWindow, previous is dropped and current becomes previous. All requests in a dropped bucket
+// are older than its window.
 type counters struct {
 	clock func() time.Duration
 
 	mu                sync.Mutex
 	current, previous map[string]*ratelimit.Log
 	rotatedAt         time.Duration
-	longestWindow     time.Duration // of all buckets so far
+	longestWindow     time.Duration // the longest window of a bucket so far
 }
 
 func newCounters() *counters {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter counts requests per bucket, limits concurrency, and keeps the waits that
-// providers ask for. Without Redis each process has its own counts and waits. With Redis all
+// Package limiter counts requests per bucket, limits concurrency, and stores how long providers
+// asked tenantry to wait. Without Redis each process has its own counts and waits. With Redis all
 // replicas share them.
 //
 // Limiter implements ports.Limiter and ports.Waits. When Redis does not answer within the timeout,
@@ -34,16 +34,17 @@ type Options struct {
 	// URL is the address of the Redis that all replicas share; "" means no Redis.
 	URL string
 	Log *slog.Logger
-	// Lease is how long a slot stays taken after its replica last renewed it. The default is 30 s.
+	// Lease is how long a slot stays in use after its replica last renewed the lease. The default
+	// is 30 s.
 	Lease time.Duration
 	// AnswerTimeout is how long Redis may take to answer. The default is 200 ms. A request that
-	// arrives while a batch is in flight may wait twice as long. With a shorter timeout, replicas
-	// on a busy machine would count alone although Redis works.
+	// arrives while a batch is in flight may wait twice as long. If the timeout is too short,
+	// replicas on a busy machine count alone although Redis works.
 	AnswerTimeout time.Duration
 }
 
-// Limiter implements ports.Limiter and ports.Waits. It also counts each request in the process. So
-// the requests that this process has accepted still count after Redis has failed or lost its data.
+// Limiter implements ports.Limiter and ports.Waits. It also counts each request in the process. If
+// Redis fails or loses its data, the requests that this process has accepted still count.
 type Limiter struct {
 	local  *counters
 	slots  *localSlots
@@ -54,8 +55,8 @@ type Limiter struct {
 
 var _ ports.Limiter = (*Limiter)(nil)
 
-// Open returns a Limiter. It fails only when the URL is invalid. An unreachable Redis is no error:
-// it is probed in the background until it answers.
+// Open returns a Limiter. It fails only when the URL is invalid. It does not fail if Redis cannot
+// be reached. It then probes Redis in the background until Redis answers.
 func Open(ctx context.Context, o Options) (*Limiter, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -146,9 +147,9 @@ func (l *Limiter) Enter(_ context.Context, name string, limit int) (func(), bool
 
 // State is the state of a Limiter, for metrics and health.
 type State struct {
-	// Shared is set when a Redis is configured.
+	// Shared is true if a Redis is configured.
 	Shared bool
-	// Fallback is set while Redis does not answer and this process counts alone.
+	// Fallback is true while Redis does not answer and this process counts alone.
 	Fallback bool
 	// Fallbacks counts how many times Redis has stopped answering.
 	Fallbacks int64

@@ -91,7 +91,8 @@ func parseTakeReply(b ratelimit.Bucket, reply []any) (takeReply, error) {
 	if err != nil {
 		return takeReply{}, fmt.Errorf("unexpected reply of the script: %v: %w", reply, err)
 	}
-	// Waits are at most the window: the clock of the Redis server may have been set back.
+	// A wait is at most the window. It could be longer if the clock of the Redis server was set
+	// back.
 	wait := func(microseconds int64) time.Duration {
 		return min(time.Duration(microseconds)*time.Microsecond, b.Window)
 	}

@@ -23,12 +23,12 @@ const (
 	dialTimeout = 2 * time.Second
 	// probeInterval is the time between two probes while Redis does not answer.
 	probeInterval = 500 * time.Millisecond
-	// probeAttempts is how often a probe tries to get an answer in time. The first attempt may
-	// include connecting, and any attempt may be slow on a busy machine.
+	// probeAttempts is how many attempts a probe makes to get an answer in time. The first attempt
+	// may also have to connect, and any attempt may be slow on a busy machine.
 	probeAttempts = 3
 )
 
-// Each script checks and counts atomically, by the clock of the Redis server.
+// Each script checks and counts atomically, with the clock of the Redis server.
 var (
 	//go:embed take.lua
 	takeText string
@@ -46,8 +46,8 @@ var (
 	remainingScript = redis.NewScript(1, remainingText)
 )
 
-// shared counts in Redis. When Redis stops answering, requests no longer wait for it. One goroutine
-// probes Redis until it answers again.
+// shared counts in Redis. When Redis stops answering, requests no longer wait for Redis. One
+// goroutine then probes Redis until it answers again.
 type shared struct {
 	pool *redis.Pool
 	log  *slog.Logger
@@ -68,7 +68,7 @@ func connect(ctx context.Context, o Options) (*shared, error) {
 		return nil, err
 	}
 	s := &shared{log: o.Log, answerTimeout: cmp.Or(o.AnswerTimeout, 200*time.Millisecond)}
-	// One connection is in use. The others replace connections that hang.
+	// One connection is in use. The other connections replace it if it hangs.
 	s.pool = &redis.Pool{MaxIdle: 1, MaxActive: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return dial(ctx, o.URL, s.readTimeout())
 	}}
@@ -89,8 +89,8 @@ func (s *shared) close() error {
 	return s.pool.Close()
 }
 
-// goUnlessClosed runs fn in a goroutine that close waits for. The goroutine calls failed if fn
-// panics. goUnlessClosed returns false after close.
+// goUnlessClosed runs fn in a goroutine, and close waits for that goroutine. If fn panics, the
+// goroutine calls failed. After close, goUnlessClosed does not run fn and returns false.
 func (s *shared) goUnlessClosed(fn func(), failed func(error)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +138,7 @@ func (s *shared) probeUntilAvailable() {
 	s.log.Info("Redis answers: replicas count rate limits together")
 }
 
-// probe returns an error when Redis does not run the script, or does not answer within
-// answerTimeout.
+// probe returns an error if Redis does not run the script, or does not answer within answerTimeout.
 func (s *shared) probe() error {
 	for range probeAttempts {
 		start := time.Now()
@@ -159,10 +158,10 @@ func (s *shared) timeoutError() error { return fmt.Errorf("no answer within %s",
 // which limits how long callers wait.
 func (s *shared) readTimeout() time.Duration { return dialTimeout + s.answerTimeout }
 
-// keyspace is the prefix of all keys, because other programs may use the same Redis.
+// keyspace is the prefix of all keys, so that other programs can use the same Redis.
 const keyspace = "tenantry:"
 
-// take counts a request in a bucket. answered is false when Redis did not count the request.
+// take counts a request in a bucket. answered is false if Redis did not count the request.
 func (s *shared) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 	cmd := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
 	if !s.do(cmd) {

@@ -30,8 +30,8 @@ func (s *shared) newSlotLease(name string, duration time.Duration) *slotLease {
 	return &slotLease{s: s, name: "places:" + name, holder: rand.Text(), duration: duration}
 }
 
-// acquire takes the slot and starts to renew its lease. It returns false when all slots are taken,
-// and true when Redis does not answer.
+// acquire takes the slot and starts to renew its lease. It returns false if all slots are in use.
+// It returns true if Redis does not answer.
 func (l *slotLease) acquire(limit int) bool {
 	if acquired, answered := l.claim(limit); answered && !acquired {
 		return false
@@ -42,7 +42,7 @@ func (l *slotLease) acquire(limit int) bool {
 	return true
 }
 
-// renewLease renews the lease without a limit on the slots. So a holder keeps its slot even when
+// renewLease renews the lease without checking the limit. A holder therefore keeps its slot even if
 // Redis has lost its data.
 func (l *slotLease) renewLease() {
 	l.mu.Lock()

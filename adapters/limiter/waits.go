@@ -14,8 +14,8 @@ import (
 
 var _ ports.Waits = (*Limiter)(nil)
 
-// Wait implements ports.Waits. The process remembers its own waits, so they hold even if Redis has
-// failed or lost its data.
+// Wait implements ports.Waits. The process also stores its own waits, so they hold even if Redis
+// fails or loses its data.
 func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
 	left := l.waits.extend(scope, l.local.clock(), atLeast)
 	if l.shared == nil {
@@ -24,7 +24,7 @@ func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) t
 	return max(left, l.shared.wait(scope, atLeast))
 }
 
-// wait returns 0 when Redis does not answer.
+// wait returns 0 if Redis does not answer.
 func (s *shared) wait(scope string, atLeast time.Duration) time.Duration {
 	cmd := runScript(waitScript, "wait:"+scope, atLeast.Microseconds())
 	if !s.do(cmd) {
@@ -45,8 +45,8 @@ type localWaits struct {
 
 func newLocalWaits() *localWaits { return &localWaits{until: map[string]time.Duration{}} }
 
-// extend extends a wait to at least atLeast from now, and returns what is left of it. It removes
-// all waits that are over.
+// extend makes a wait last at least atLeast from now, and returns its remaining time. It removes
+// all waits that have ended.
 func (w *localWaits) extend(scope string, now, atLeast time.Duration) (left time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,13 +21,13 @@ import (
 )
 
 // describeTimeout limits how long a plugin may take to describe itself, and then to start. It is
-// long because Add may run on a busy machine, and its caller is a person who can wait.
+// long, because the machine may be busy and the operator who calls Add can wait.
 const describeTimeout = time.Minute
 
 // maxDescription is the maximum size of a description in bytes.
 const maxDescription = 1 << 20
 
-// Addition is the result of Add and Upgrade: the plugin as the catalog has it now, and its
+// Addition is the result of Add and Upgrade: the plugin as it is in the catalog now, and its
 // description.
 type Addition struct {
 	Inspection
@@ -35,7 +35,7 @@ type Addition struct {
 	Previous Entry // empty if Change is Added
 }
 
-// Change is what Add and Upgrade changed in the catalog.
+// Change tells how Add or Upgrade changed the catalog.
 type Change string
 
 // The changes of the catalog.
@@ -45,23 +45,24 @@ const (
 	Unchanged Change = "unchanged"
 )
 
-// Add adds the plugin that file starts to the catalog of the folder o.Dir and replaces the entry with
-// the same name. If the folder of file has a manifest for it, the plugin is that folder, otherwise
-// the file alone. The catalog stores the checksum, so the host runs only files with this content.
-// Add copies a plugin from a different folder into the plugin folder. It creates a missing folder
-// and catalog. Concurrent calls for one folder change it one after the other.
+// Add adds the plugin that starts with file to the catalog of the folder o.Dir, and replaces the
+// entry with the same name. If the folder of file has a manifest for file, the plugin is that
+// folder, otherwise it is the file alone. The catalog stores the checksum, so the host runs only
+// files with this content. If the plugin is in a different folder, Add copies it to the plugin
+// folder. It creates the plugin folder and the catalog if they do not exist. Concurrent calls for
+// one folder change it one after the other.
 //
-// Add runs the plugin within o.Limits, to read its description and to check that it works with this
-// host. Use Add only for files that the operator trusts. Adding the same file again changes nothing. Add fails
-// when the file is not a working plugin, when a different plugin of the catalog has the same file
-// name, and when the catalog is invalid.
+// Add runs the plugin within o.Limits to read its description and to check that it works with this
+// host. Call Add only for files that the operator trusts. If the catalog already has the same
+// plugin with the same content, Add changes nothing. Add fails if the file is not a working plugin,
+// if a different plugin of the catalog has the same file name, or if the catalog is invalid.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Added)
 }
 
-// Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog if the
-// catalog lacks the plugin. A service that runs on this plugin folder notices the new version, see
-// Reload.
+// Upgrade is Add for a plugin that the catalog already has. It fails with ErrNotInCatalog if the
+// catalog does not have the plugin. A service that runs with this plugin folder notices the new
+// version, see Reload.
 func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Replaced)
 }
@@ -95,7 +96,7 @@ func install(ctx context.Context, o Options, file string, purpose Change) (Addit
 	e := done.Entry
 	for _, other := range all {
 		if other.Name != e.Name && other.File == e.File {
-			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog has the file name %s too", file, other.Name, e.File)
+			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, e.File)
 		}
 	}
 	installed := filepath.Join(dir, e.File)
@@ -123,9 +124,9 @@ func find(all []Entry, name string) (Entry, bool) {
 	return all[i], true
 }
 
-// fileOfVersion returns the file name for the new content of a plugin. A different content gets its
-// own file, so that a running service can return to the old version. A file that is in the plugin
-// folder already keeps its name.
+// fileOfVersion returns the file name for the new content of a plugin. Each version has its own
+// file, so that a running service can return to the old version. A file that is already in the
+// plugin folder keeps its name.
 func fileOfVersion(dir, file string, old, e Entry) string {
 	switch inside, err := filepath.Rel(dir, file); {
 	case err == nil && inside == e.File:
@@ -136,8 +137,8 @@ func fileOfVersion(dir, file string, old, e Entry) string {
 	return e.File + "-" + e.SHA256[:versionDigits]
 }
 
-// versionDigits is how many digits of the checksum are in the file name of every version but the
-// first.
+// versionDigits is how many digits of the checksum are in the file name of a version. The first
+// version has none.
 const versionDigits = 12
 
 // baseFile returns the file name of the first version of a plugin.
@@ -152,7 +153,8 @@ func filesOf(all []Entry) (files []string) {
 	return files
 }
 
-// deleteVersions deletes the files and folders of all versions of a plugin, except those to keep.
+// deleteVersions deletes the files and folders of all versions of a plugin, except the files and
+// folders in keep.
 func deleteVersions(dir, base string, keep []string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -171,8 +173,9 @@ func deleteVersions(dir, base string, keep []string) error {
 	return nil
 }
 
-// Remove removes plugins from the catalog of a plugin folder, with the files of all their versions. It
-// returns their entries. It fails with ErrNotInCatalog, and changes nothing, if the catalog lacks one of them.
+// Remove removes plugins from the catalog of a plugin folder, with the files of all their versions.
+// It returns their entries. If the catalog does not have one of them, it fails with ErrNotInCatalog
+// and changes nothing.
 func Remove(dir string, names ...string) (removed []Entry, err error) {
 	unlock, err := lock(dir)
 	if err != nil {
@@ -242,8 +245,8 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	return Inspection{Entry: e, Description: d}, source, nil
 }
 
-// describe runs a plugin with the argument `describe`. The environment is that of a plugin, but
-// without any variable of the host. It returns the entry that the plugin prints as JSON.
+// describe runs a plugin with the argument `describe`. The plugin gets no variable of the host's
+// environment. describe returns the entry that the plugin prints as JSON.
 func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
@@ -278,7 +281,7 @@ func writeCatalog(dir string, all []Entry) error {
 	return writeAtomically(filepath.Join(dir, catalogFile), append(text, '\n'), 0o644)
 }
 
-// writeAtomically replaces a file in one step: readers see the old content or the new content. The
+// writeAtomically replaces a file in one step: a reader sees either the old or the new content. The
 // caller holds the lock of the folder, so no other process writes the temporary file.
 func writeAtomically(path string, content []byte, mode fs.FileMode) error {
 	temporary := path + ".new"

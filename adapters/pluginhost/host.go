@@ -48,10 +48,10 @@ type Options struct {
 	// Env is the host's environment in the format of os.Environ. Plugins receive only the
 	// variables of an allow-list.
 	Env []string
-	// TelemetryHeaders is passed to plugins as OTEL_EXPORTER_OTLP_HEADERS.
+	// TelemetryHeaders is the value of the variable OTEL_EXPORTER_OTLP_HEADERS of plugins.
 	TelemetryHeaders secret.Text
 	// Waits stores what providers said with Retry-After, for the processes of a plugin in all
-	// replicas. Without it each process knows only its own waits.
+	// replicas. Without Waits, each process knows only its own waits.
 	Waits ports.Waits
 	// Limits limit what each plugin process can use.
 	Limits wire.Limits
@@ -61,9 +61,9 @@ type Options struct {
 
 // SupervisionPolicy has the timeouts and the restart limits of plugin processes.
 type SupervisionPolicy struct {
-	// StartTimeout limits the start of a plugin until it is healthy. The same limit applies again
-	// to its description. The default is 30 s, because a start on a busy machine takes several
-	// seconds.
+	// StartTimeout limits the start of a plugin until it is healthy. The request for its
+	// description has the same limit. The default is 30 s, because a start on a busy machine takes
+	// several seconds.
 	StartTimeout time.Duration
 	// PingTimeout limits a health check. The default is 1 s.
 	PingTimeout time.Duration
@@ -76,14 +76,14 @@ type SupervisionPolicy struct {
 	Cooldown time.Duration
 	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
 	CrashLimit int
-	// DrainTimeout is how long a replaced process may take to end its calls before it is stopped.
-	// The default is 30 s, which is longer than a call may take.
+	// DrainTimeout is how long a replaced process may take to finish its calls before it is
+	// stopped. The default is 30 s, which is longer than a call may take.
 	DrainTimeout time.Duration
-	// UsageInterval is how often, at most, a process that ends calls is compared with its limits. The
-	// default is 10 s.
+	// UsageInterval is the minimum time between two comparisons of a process's resource usage with
+	// its limits. The comparison runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
-	// TimeoutLimit is how many calls in a row must end at their deadline before an unresponsive
-	// plugin is killed. The default is 3.
+	// TimeoutLimit is how many consecutive calls must end at their deadline before a plugin that
+	// does not respond is killed. The default is 3.
 	TimeoutLimit int
 }
 
@@ -110,7 +110,7 @@ func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crash
 	return p.Backoff << (crashes - 1), false
 }
 
-// Host runs the plugins of one folder. Its methods are safe for concurrent use.
+// Host runs the plugins of one plugin folder. Its methods are safe for concurrent use.
 type Host struct {
 	options  Options
 	redactor redactor
@@ -154,9 +154,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Mail returns the mail platform of the plugin with this name. Calls pass the interceptors before
-// they are sent to the plugin; the first interceptor is the outermost. connection is called for
-// each call, and its error becomes the call's error.
+// Mail returns the mail platform of the plugin with this name. Each call passes the interceptors
+// and is then sent to the plugin. The first interceptor is the outermost. The host calls connection
+// for each call. If connection fails, the call fails with the same error.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.MailClient(h.opener(name, connection), interceptors...)
 }
@@ -192,12 +192,12 @@ func (h *Host) opener(name string, connection func(context.Context) (wire.Connec
 }
 
 // session returns the session of one call. Until the call ends, the secrets of the connection and
-// of the call are redacted from the plugin's output.
+// of the call are removed from the plugin's output.
 func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecrets []secret.Text) wire.Session {
 	for _, value := range c.Secrets {
 		callSecrets = append(callSecrets, value)
 	}
-	release := h.redactor.hold(callSecrets)
+	release := h.redactor.holdSecrets(callSecrets)
 	return wire.Session{Process: i.process, Connection: c, Done: func(err error) {
 		release()
 		s.callEnded(i, err)
@@ -221,7 +221,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 }
 
 // OnChange makes the host call f with the name of each plugin whose description may have changed,
-// because a different version takes its calls now. f must not call the host.
+// because a different version of it now executes calls. f must not call the host.
 func (h *Host) OnChange(f func(name string)) {
 	h.changedMu.Lock()
 	defer h.changedMu.Unlock()
@@ -248,8 +248,8 @@ func (h *Host) Names(kind wire.Kind) []string {
 	return names
 }
 
-// Kill kills a plugin's process with SIGKILL, and the next call starts a new process. The kill does
-// not count as a crash. Kill fails when the catalog has no such plugin.
+// Kill kills a plugin's process with SIGKILL, and the next call starts a new process. The host does
+// not count this as a crash. Kill fails when the catalog has no such plugin.
 func (h *Host) Kill(name string) error {
 	s, ok := h.plugins[name]
 	if !ok {

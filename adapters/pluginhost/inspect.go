@@ -19,18 +19,19 @@ type Inspection struct {
 	Entry
 	// Description is the plugin's description of itself. It is empty when the plugin did not start.
 	Description wire.Description
-	// Problem is nil when the file exists with the checksum of the catalog, starts, and describes
-	// itself with the name, kind and version of the catalog.
+	// Problem is nil if the plugin works as the catalog says. That is: its file exists and has the
+	// checksum of the catalog, it starts, and it describes itself with the name, kind and version
+	// of the catalog.
 	Problem error
 }
 
-// ErrNotInCatalog means that the catalog has no plugin with the name that was passed to Inspect.
+// ErrNotInCatalog means that the catalog has no plugin with the requested name.
 var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
 
 // Inspect starts the catalog's plugins with these names, or all plugins when no name is passed. It
 // asks each plugin for its description and then stops the plugin. Results are in the order of the
 // catalog. Inspect fails when the catalog is invalid, and returns ErrNotInCatalog for an unknown
-// name. For a plugin that does not work, it sets Inspection.Problem and returns no error.
+// name. If a plugin does not work, Inspect sets Inspection.Problem and returns no error.
 func Inspect(o Options, names ...string) ([]Inspection, error) {
 	h, err := New(o)
 	if err != nil {
@@ -61,7 +62,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 	return inspections, nil
 }
 
-// inspect starts the plugin of an entry in the same way as a call, and stops the plugin again.
+// inspect starts the plugin of an entry in the same way as a call does, and then stops the plugin.
 func (h *Host) inspect(e Entry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch(e)
 	path := filepath.Join(h.options.Dir, e.File)

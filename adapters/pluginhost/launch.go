@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// instance is one process of a plugin. The mutex of its supervisor guards the fields below
+// instance is one process of a plugin. The mutex of its supervisor guards the fields after
 // exitRecorded.
 type instance struct {
 	process      *wire.Process
@@ -26,19 +26,20 @@ type instance struct {
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
 	calls   int           // in progress
-	drained chan struct{} // set when the process was replaced; closed when no call is in progress
+	drained chan struct{} // nil until the process is replaced; closed when no call is in progress any more
 
 	answered            bool            // the process answered at least one call
 	killRequested       bool            // Host.Kill was called for this process
-	consecutiveTimeouts int             // calls in a row that ended at their deadline
+	consecutiveTimeouts int             // consecutive calls that ended at their deadline
 	pinging             bool            // a health check is running
 	usageDue            time.Time       // the earliest time of the next warnOfUsage
-	warnedOf            map[string]bool // resources of which the log has a warning
+	warnedOf            map[string]bool // resources about which a warning was logged
 }
 
-// launch starts a process from the files of the catalog entry and asks for its description. It fails
-// when the files do not have the checksum of the entry, when the process does not start in time,
-// and when the described name or kind differs from the entry. After an error no process is left.
+// launch starts a process from the files of the catalog entry and asks for its description. It
+// fails when the files do not have the checksum of the entry, when the process does not start in
+// time, and when the described name or kind differs from the entry. If launch fails, no process is
+// left.
 func (s *supervisor) launch(entry Entry) (*instance, error) {
 	o := s.host.options
 	files, err := verified.Open(filepath.Join(o.Dir, entry.File), entry.SHA256)
@@ -75,13 +76,14 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 	return i, nil
 }
 
-// release stops the process, kills it if it has not exited after grace, and closes its files.
+// release stops the process, kills it if it has not exited after the time grace, and closes its
+// files.
 func (i *instance) release(grace time.Duration) {
 	i.process.Stop(grace)
-	_ = i.files.Close() // what remains is a folder with copies of files that are not secret
+	_ = i.files.Close() // if this fails, a folder with copies of files remains; they are not secret
 }
 
-// pluginWaits are the waits of one plugin in a store that all plugins share.
+// pluginWaits is the part of a store of waits that belongs to one plugin.
 type pluginWaits struct {
 	plugin string
 	store  ports.Waits
@@ -102,8 +104,8 @@ func (i *instance) exited() bool {
 }
 
 // allowedVariables are the variables of the host's environment that a plugin receives. They
-// configure the export of spans, the trusted certificate authorities and the time zone. All other
-// variables may hold secrets.
+// configure the export of spans, the trusted certificate authorities and the time zone. Other
+// variables are not passed, because they may contain secrets.
 var allowedVariables = []string{
 	"OTEL_EXPORTER_OTLP_ENDPOINT",
 	"OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -118,13 +120,13 @@ var allowedVariables = []string{
 }
 
 // pluginEnvironment returns the environment of a plugin's process. The headers of the span exporter
-// hold credentials. They come from telemetryHeaders only, never from hostEnv.
+// contain credentials. They come only from telemetryHeaders, never from hostEnv.
 func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Text) []string {
 	var env []string
 	for _, variable := range hostEnv {
 		key, value, _ := strings.Cut(variable, "=")
 		for _, allowed := range allowedVariables {
-			// A URL with user information contains a password.
+			// A URL with "@" can contain a password.
 			if key == allowed && !strings.Contains(value, "@") {
 				env = append(env, variable)
 			}

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A plugin may print linesPerSecond lines a second on average. maxBurst is large enough for the
-// stacks of a panic. Texts longer than maxTextBytes are truncated.
+// A plugin may print linesPerSecond lines per second on average. maxBurst is large enough for the
+// stack traces of a panic. Longer texts than maxTextBytes are truncated.
 const (
 	linesPerSecond = 50
 	maxBurst       = 300
@@ -35,7 +35,7 @@ type output struct {
 	mu      sync.Mutex
 	limit   *rate.Limiter
 	dropped int  // lines over the limit since the last line that was logged
-	inPanic bool // between the first line of a panic and its first stack
+	inPanic bool // between the first line of a panic and its first stack trace
 }
 
 func newOutput(log *slog.Logger, r *redactor) *output {
@@ -63,10 +63,10 @@ func (o *output) writeLine(text []byte) {
 	o.log.Info("plugin output", "text", o.sanitize(string(text)))
 }
 
-// isPanicMessage reports whether a line belongs to the message of a panic. The message contains the
-// panic's value, so it must not be logged. The value may be a secret that the redactor does not
-// know, such as a token that the plugin got from the provider, or a part of a secret. The stacks
-// after the message are logged.
+// isPanicMessage reports whether a line belongs to the message of a panic. The message is not
+// logged, because it contains the panic's value. The value may be a secret that the redactor does
+// not know, such as a token from the provider or a part of a secret. The stack traces after the
+// message are logged.
 func (o *output) isPanicMessage(text []byte) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
@@ -78,8 +78,8 @@ func (o *output) isPanicMessage(text []byte) bool {
 	return o.inPanic
 }
 
-// logStructured logs a line in the JSON format of hclog with its level and members. It returns
-// false, and logs nothing, when the line has a different format.
+// logStructured logs a line in the JSON format of hclog with its level and members. If the line has
+// a different format, it logs nothing and returns false.
 func (o *output) logStructured(text []byte) bool {
 	var members map[string]any
 	if text[0] != '{' || json.Unmarshal(text, &members) != nil {

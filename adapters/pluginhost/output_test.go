@@ -29,7 +29,7 @@ func TestOutputLinesAreSanitized(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
 			o := newOutput(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &redactor{})
-			o.redactor.hold([]secret.Text{secret.New("hunter2hunter2"), secret.New("first-line\nsecond-line\n"), secret.New("ab")})
+			o.redactor.holdSecrets([]secret.Text{secret.New("hunter2hunter2"), secret.New("first-line\nsecond-line\n"), secret.New("ab")})
 			o.writeLine([]byte(tt.line))
 			if got := strings.TrimSpace(log.String()); got != tt.want {
 				t.Fatalf("got  %s\nwant %s", got, tt.want)
@@ -78,8 +78,8 @@ func TestDroppedLinesAreCounted(t *testing.T) {
 
 func TestSecretsAreForgottenAfterTheirCalls(t *testing.T) {
 	r := &redactor{}
-	releaseFirst := r.hold([]secret.Text{secret.New("short-lived")})
-	releaseOther := r.hold([]secret.Text{secret.New("short-lived")})
+	releaseFirst := r.holdSecrets([]secret.Text{secret.New("short-lived")})
+	releaseOther := r.holdSecrets([]secret.Text{secret.New("short-lived")})
 	releaseFirst()
 	if got := r.redact("a short-lived b"); got != "a [redacted] b" {
 		t.Fatalf("while a different call uses the secret: %q", got)
@@ -88,10 +88,10 @@ func TestSecretsAreForgottenAfterTheirCalls(t *testing.T) {
 	if got := r.redact("short-lived"); got != "[redacted]" {
 		t.Fatalf("right after the calls: %q", got)
 	}
-	r.held["short-lived"].until = r.held["short-lived"].until.Add(-2 * holdAfterCall)
+	r.activeSecrets["short-lived"].until = r.activeSecrets["short-lived"].until.Add(-2 * holdAfterCall)
 	r.swept = r.swept.Add(-2 * holdAfterCall)
-	r.hold(nil)
-	if len(r.held) != 0 {
+	r.holdSecrets(nil)
+	if len(r.activeSecrets) != 0 {
 		t.Fatal("the secret is still held")
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Overlay makes dir a plugin folder with the plugins of the folder base, as symbolic links to their
-// files. A plugin that Add adds to dir replaces the one of base with the same name, and base stays
-// unchanged. Overlay deletes what dir contained before.
+// Overlay makes dir a plugin folder with symbolic links to the plugins of the folder base. Add on
+// dir can then add a plugin, or replace a plugin of base, without a change of base. Overlay deletes
+// the previous content of dir.
 func Overlay(base, dir string) error {
 	entries, err := readCatalog(base)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// holdAfterCall is how long the secrets of a call are redacted after the call ended. The last
-	// output of a crashing plugin arrives after its calls have ended.
+	// holdAfterCall is how long the secrets of a call are redacted after the end of the call. The
+	// last output of a plugin that crashes arrives after its calls have ended.
 	holdAfterCall = 10 * time.Second
 	// minSecretLength is the minimum length in bytes of a secret that is redacted. Shorter secrets
 	// would match ordinary text.
@@ -23,23 +23,23 @@ const (
 )
 
 // redactor removes the secrets of calls in progress from the output of plugins. A plugin should not
-// print secrets, but a panic may. The zero value is ready to use.
+// print secrets, but can print them in a panic. The zero value is ready to use.
 type redactor struct {
-	mu    sync.Mutex
-	held  map[string]*heldSecret // by value
-	swept time.Time
+	mu            sync.Mutex
+	activeSecrets map[string]*activeSecret // by value
+	swept         time.Time
 }
 
-type heldSecret struct {
+type activeSecret struct {
 	calls int       // calls in progress that use the secret
 	until time.Time // the end of the redaction, valid when calls is 0
 }
 
-// hold redacts these secrets until holdAfterCall after release is called.
-func (r *redactor) hold(secrets []secret.Text) (release func()) {
+// holdSecrets makes redact remove these secrets until holdAfterCall after the call of release.
+func (r *redactor) holdSecrets(secrets []secret.Text) (release func()) {
 	var values []string
 	for _, s := range secrets {
-		// Output arrives line by line, so each line of a secret is matched by itself.
+		// Output arrives line by line, so each line of a secret is redacted separately.
 		for line := range strings.SplitSeq(s.Reveal(), "\n") {
 			if line = strings.TrimSpace(line); len(line) >= minSecretLength {
 				values = append(values, line)
@@ -50,10 +50,10 @@ func (r *redactor) hold(secrets []secret.Text) (release func()) {
 	defer r.mu.Unlock()
 	r.sweep(time.Now())
 	for _, v := range values {
-		if r.held[v] == nil {
-			r.held[v] = &heldSecret{}
+		if r.activeSecrets[v] == nil {
+			r.activeSecrets[v] = &activeSecret{}
 		}
-		r.held[v].calls++
+		r.activeSecrets[v].calls++
 	}
 	return func() { r.release(values) }
 }
@@ -62,23 +62,23 @@ func (r *redactor) release(values []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, v := range values {
-		r.held[v].calls--
-		r.held[v].until = time.Now().Add(holdAfterCall)
+		r.activeSecrets[v].calls--
+		r.activeSecrets[v].until = time.Now().Add(holdAfterCall)
 	}
 }
 
 // sweep forgets secrets whose redaction has ended. The caller holds r.mu.
 func (r *redactor) sweep(now time.Time) {
-	if r.held == nil {
-		r.held = map[string]*heldSecret{}
+	if r.activeSecrets == nil {
+		r.activeSecrets = map[string]*activeSecret{}
 	}
 	if now.Sub(r.swept) < holdAfterCall {
 		return
 	}
 	r.swept = now
-	for v, h := range r.held {
+	for v, h := range r.activeSecrets {
 		if h.calls == 0 && h.until.Before(now) {
-			delete(r.held, v)
+			delete(r.activeSecrets, v)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (r *redactor) redact(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	longestFirst := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
-	for _, v := range slices.SortedFunc(maps.Keys(r.held), longestFirst) {
+	for _, v := range slices.SortedFunc(maps.Keys(r.activeSecrets), longestFirst) {
 		text = strings.ReplaceAll(text, v, "[redacted]")
 	}
 	return text

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Watch calls Reload whenever the catalog differs from the one that New or the last Reload read, until
-// ctx ends. It reads the catalog once in each interval. It logs errors.
+// Watch compares the catalog once per interval with the one that New or the last Reload read. If
+// they differ, it calls Reload. It logs errors, and returns when ctx ends.
 func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -30,7 +30,7 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 			continue
 		}
 		if err := h.Reload(); err != nil {
-			h.options.Log.ErrorContext(ctx, "the changed plugin catalog is not fully used", "error", err)
+			h.options.Log.ErrorContext(ctx, "not all changes of the plugin catalog could be applied", "error", err)
 		}
 	}
 }
@@ -41,7 +41,8 @@ func (h *Host) catalogChanged() bool {
 	return catalogSum(h.options.Dir) != h.catalog
 }
 
-// catalogSum returns the checksum of the catalog file, or of nothing if it cannot be read.
+// catalogSum returns the checksum of the catalog file, or the checksum of an empty text if the file
+// cannot be read.
 func catalogSum(dir string) [sha256.Size]byte {
 	text, err := os.ReadFile(filepath.Join(dir, catalogFile))
 	if err != nil {
@@ -50,13 +51,14 @@ func catalogSum(dir string) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// Reload applies the changes of the catalog since New. For a plugin with a changed file, it starts
-// the new version beside the old one. If the new process is healthy and describes itself as the
-// catalog does, it takes all further calls. The old process ends its calls in progress and is then
-// stopped. Otherwise the old version stays in use and Reload fails.
+// Reload applies the changes of the catalog since New. If a plugin has a different file in the
+// catalog, it starts the new version while the old one runs. If the new process is healthy and
+// describes itself as the catalog does, the host sends all further calls to it. The old process
+// finishes its calls in progress and is then stopped. Otherwise the old version stays in use and
+// Reload fails.
 //
-// A plugin that the catalog no longer has takes no further calls. A plugin that is new in the catalog
-// is used by the next Host.
+// If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
+// plugin, the next Host uses it.
 func (h *Host) Reload() error {
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
@@ -84,8 +86,8 @@ func (h *Host) Reload() error {
 	return errors.Join(failed...)
 }
 
-// upgrade makes the plugin run a different entry. It does nothing for the current entry, and for
-// the entry that was rejected last.
+// upgrade makes the plugin run the entry to. It does nothing if that is the current entry, or the
+// entry that was rejected last.
 func (s *supervisor) upgrade(to Entry) error {
 	s.mu.Lock()
 	if s.entry == to && s.removed {
@@ -141,8 +143,8 @@ func (s *supervisor) isRemoved() bool {
 	return s.removed
 }
 
-// drain stops a process that takes no further calls, as soon as its calls have ended. It stops the
-// process after DrainTimeout at the latest, and when the host is closed. The caller holds s.mu.
+// drain stops a replaced process as soon as its calls have ended. It stops the process after
+// DrainTimeout at the latest, or when the host is closed. The caller holds s.mu.
 func (s *supervisor) drain(i *instance) {
 	if i == nil {
 		return
@@ -170,7 +172,7 @@ func (s *supervisor) release(i *instance) {
 	s.releaseLocked(i)
 }
 
-// releaseLocked is release for a caller that holds s.mu.
+// releaseLocked does the work of release. The caller holds s.mu.
 func (s *supervisor) releaseLocked(i *instance) {
 	if i.calls--; i.calls == 0 && i.drained != nil {
 		close(i.drained)

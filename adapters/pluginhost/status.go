@@ -20,7 +20,8 @@ const (
 	Running  State = "running"
 	// Waiting means that the last process or start failed. The next start is allowed at RetryAt.
 	Waiting State = "waiting"
-	// CrashLoop means CrashLimit failures in a row. One start is attempted per Cooldown.
+	// CrashLoop means that there were CrashLimit failures in a row. The host makes one attempt to
+	// start the plugin per Cooldown.
 	CrashLoop State = "crash_loop"
 	// Closed means that the host is closed.
 	Closed State = "closed"
@@ -32,24 +33,24 @@ var States = []State{Idle, Starting, Running, Waiting, CrashLoop, Closed}
 // Status is the state of a plugin and the counts of its processes.
 type Status struct {
 	Name    string
-	Version string // of the entry that runs, or that the next start runs
+	Version string // of the running process, or of the process that would be started next
 	State   State
 	PID     int // the process id when State is Running, otherwise 0
-	Calls   int // calls in progress in the process that takes calls
-	// Limits are in force for the process when State is Running.
+	Calls   int // calls in progress in the current process
+	// Limits are the limits of the process if State is Running.
 	Limits wire.Limits
-	// Starts counts the processes that were started. Each one after the first is a restart.
+	// Starts counts the processes that were started. All but the first are restarts.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
-	// Crashes counts the failures in a row. A failure is a failed start, or the exit of a process
-	// that had not answered a call.
+	// Crashes counts the consecutive failures. A failure is a failed start, or the exit of a
+	// process that has answered no call.
 	Crashes   int
 	LastError error     // the error of the last crash or failed start, nil before the first failure
 	RetryAt   time.Time // the earliest time of the next start; zero if there was no failure
 }
 
-// downError returns the error of a call that was not sent because the plugin does not run.
+// downError returns the error of a call that was not sent because no process of the plugin runs.
 func downError(cause string, retryAfter time.Duration) error {
 	return &outcome.Error{
 		Kind: outcome.Down, Cause: cause, RetryAfter: retryAfter,

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// supervisor runs one plugin of the catalog. It has at most one process at a time, starts it when a
-// call needs it, delays restarts after crashes, and kills a process that does not answer.
+// supervisor runs one plugin of the catalog. It has at most one process, not counting replaced
+// processes that are finishing their calls. It starts the process when a call needs it, delays the
+// restart after a crash, and kills a process that does not answer.
 type supervisor struct {
 	name, kind string // of the entry
 	host       *Host
@@ -29,8 +30,8 @@ type supervisor struct {
 
 	mu        sync.Mutex
 	entry     Entry  // what the next start runs
-	previous  *Entry // what ran before an upgrade whose process has not answered a call yet
-	rejected  Entry  // the last entry of the catalog that was not healthy
+	previous  *Entry // the entry before an upgrade, until the upgraded process has answered a call
+	rejected  Entry  // the last entry of the catalog whose process was not healthy
 	removed   bool   // the catalog no longer has the plugin
 	running   *instance
 	starting  chan struct{} // nil when no start is in progress; closed when the start ends
@@ -49,10 +50,10 @@ func newSupervisor(h *Host, e Entry) *supervisor {
 	}
 }
 
-// acquire returns the running process for one call. If no process runs, it starts one; concurrent
-// callers share one start. The caller releases the process. acquire fails with outcome.Down when the
-// host is closed, when the plugin was removed, when a restart is delayed after a crash, and when ctx
-// ends during the start.
+// acquire returns the running process for one call. If no process runs, it starts one. Concurrent
+// callers wait for the same start. The caller must release the process. acquire fails with
+// outcome.Down if the host is closed, if the plugin was removed, if a restart is delayed after a
+// crash, or if ctx ends during the start.
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
@@ -82,9 +83,10 @@ func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// startOrJoin returns a channel that is closed when acquire should check again. That is when the
-// exit of the last process is recorded, or when the start in progress ends. startOrJoin begins a
-// start if necessary. It fails while a restart is delayed. The caller holds s.mu.
+// startOrJoin returns a channel. When the channel is closed, acquire checks again. The channel is
+// closed when the exit of the last process is recorded, or when the start in progress ends. If
+// neither is pending, startOrJoin begins a start. It fails while a restart is delayed. The caller
+// holds s.mu.
 func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 	if s.running != nil {
 		return s.running.exitRecorded, nil
@@ -100,7 +102,7 @@ func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 	return s.starting, nil
 }
 
-// goLogged starts a goroutine of background. It logs a panic of f.
+// goLogged starts f as a goroutine of background, and logs a panic of f.
 func (s *supervisor) goLogged(f func()) { s.background.Go(panics.Guarded(f, s.logPanic)) }
 
 func (s *supervisor) logPanic(e *panics.Error) {
@@ -133,7 +135,7 @@ func (s *supervisor) start() {
 	s.mu.Lock()
 	started := s.starting
 	s.starting = nil
-	outdated := s.closed || s.removed || s.entry != entry // then the process is not needed
+	outdated := s.closed || s.removed || s.entry != entry // in these cases the process is not needed
 	switch {
 	case outdated:
 	case err != nil:
@@ -148,7 +150,7 @@ func (s *supervisor) start() {
 	close(started)
 }
 
-// tryLaunch is launch with a panic as an error.
+// tryLaunch calls launch, and returns a panic as an error.
 func (s *supervisor) tryLaunch(entry Entry) (i *instance, err error) {
 	panics.Guarded(func() { i, err = s.launch(entry) }, func(e *panics.Error) {
 		s.logPanic(e)
@@ -157,7 +159,7 @@ func (s *supervisor) tryLaunch(entry Entry) (i *instance, err error) {
 	return i, err
 }
 
-// run makes i the process that takes calls. The caller holds s.mu.
+// run makes i the process that executes calls. The caller holds s.mu.
 func (s *supervisor) run(i *instance) {
 	s.starts++
 	s.running = i
@@ -173,9 +175,9 @@ func (s *supervisor) watch(i *instance) {
 	i.release(0) // the pipes, sockets, connections and files of the exited process
 }
 
-// recordExit counts the exit as a crash, except when the host is closed, Host.Kill asked for the
-// exit, or the process had answered a call. how is the exit code or the signal.
-func (s *supervisor) recordExit(i *instance, how string) {
+// recordExit counts the exit as a crash, unless the host is closed, Host.Kill was called, or the
+// process had answered a call. exitStatus is the exit code or the signal.
+func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == i {
@@ -184,24 +186,24 @@ func (s *supervisor) recordExit(i *instance, how string) {
 	switch {
 	case s.closed:
 	case i.drained != nil:
-		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", how)
+		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", exitStatus)
 	case i.killRequested, i.answered:
 		s.crashes = 0
 		s.retryAt = time.Time{}
-		s.log.Warn("plugin ended; the next call starts it again", "pid", i.process.PID(), "exit", how)
+		s.log.Warn("plugin ended; the next call starts it again", "pid", i.process.PID(), "exit", exitStatus)
 	default:
-		s.recordFailure(fmt.Errorf("the process %d ended before it answered a call: %s", i.process.PID(), how))
+		s.recordFailure(fmt.Errorf("the process %d ended before it answered a call: %s", i.process.PID(), exitStatus))
 	}
 }
 
 // recordFailure counts a failed start, or a process that exited without answering a call, and sets
 // the earliest time of the next start. The caller holds s.mu.
 //
-// If the plugin was upgraded and the new version has not answered a call yet, recordFailure returns
-// to the previous version instead.
+// If the plugin was upgraded and its new version has not answered a call yet, recordFailure makes
+// the previous version the current one instead.
 func (s *supervisor) recordFailure(err error) {
 	if s.previous != nil {
-		s.log.Error("the new version failed before it answered a call, so the previous version is back",
+		s.log.Error("the new version failed before it answered a call, so the previous version is used again",
 			"error", err, "version", s.previous.Version, "rejected", s.entry.Version)
 		s.rejected, s.entry, s.previous = s.entry, *s.previous, nil
 		s.lastError = err
@@ -219,9 +221,9 @@ func (s *supervisor) recordFailure(err error) {
 // connection broke.
 const exitRecordTimeout = 200 * time.Millisecond
 
-// callEnded updates the state of a process from the error of a call that ended. For an error with
-// wire.CausePluginExited, it first waits until the exit is recorded, at most exitRecordTimeout. So
-// the caller's next call gets a new process.
+// callEnded updates the state of a process from the error of a call that ended. If the cause of the
+// error is wire.CausePluginExited, it first waits until the exit is recorded, but at most
+// exitRecordTimeout. The caller's next call then gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
 	var callErr *outcome.Error
 	errors.As(err, &callErr)
@@ -256,8 +258,8 @@ func (s *supervisor) callEnded(i *instance, err error) {
 }
 
 // checkResponsive runs a health check after a call that ended at its deadline. A plugin that passes
-// the check is kept, because only its provider is slow. A plugin that fails the check is killed
-// once TimeoutLimit calls in a row have ended at their deadline.
+// the check is not killed: its provider is slow, not the plugin. A plugin that fails the check is
+// killed if TimeoutLimit consecutive calls have ended at their deadline.
 func (s *supervisor) checkResponsive(i *instance) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.PingTimeout)
 	defer cancel()
@@ -279,7 +281,8 @@ func (s *supervisor) checkResponsive(i *instance) {
 	}
 }
 
-// warnOfUsage logs each limit that the process has almost reached, once.
+// warnOfUsage logs a warning for each limit that the process has almost reached. It logs one
+// warning per limit.
 func (s *supervisor) warnOfUsage(i *instance) {
 	usages := i.process.AlmostReached()
 	s.mu.Lock()

@@ -27,21 +27,21 @@ type admission struct {
 	client  *river.Client[pgx.Tx]
 	options Options
 
-	triggered chan struct{} // receives a value when a round may have something to do
-	stopped   chan struct{} // closed when rounds have ended
+	triggered chan struct{} // receives a value when a round may have work
+	stopped   chan struct{} // closed when the rounds have ended
 
 	mu       sync.Mutex
 	finished []*finished // handlers that ended and are not recorded yet
-	stopping bool        // record the end of handlers, but admit nothing
+	stopping bool        // true if rounds record ended handlers but admit no wake-ups
 	failing  bool
 }
 
-// finished is a handler that has ended.
+// finished is a handler that has ended, and its result.
 type finished struct {
 	job      args
 	retry    bool
 	delay    time.Duration // until the retry
-	recorded chan struct{} // closed when the table wakeup contains the end of the handler
+	recorded chan struct{} // closed when the end of the handler is stored in the table wakeup
 }
 
 func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *admission {
@@ -59,8 +59,8 @@ func (a *admission) trigger() {
 	}
 }
 
-// finish records the end of a handler. It returns when the table wakeup contains the end. It fails
-// if the rounds have stopped before that.
+// finish records the end of a handler. It returns as soon as the end is stored in the table wakeup.
+// It fails if the rounds stop before that.
 func (a *admission) finish(f *finished) error {
 	f.recorded = make(chan struct{})
 	a.mu.Lock()
@@ -101,7 +101,7 @@ func (a *admission) run(ctx context.Context) {
 	}
 }
 
-// guardedRound is round. It logs a panic and returns it as an error, so that the next round
+// guardedRound calls round. It logs a panic and returns it as an error, so that the next round
 // follows.
 func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err error) {
 	next = a.options.PollInterval
@@ -148,7 +148,7 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 	if err != nil {
 		return a.options.PollInterval, err
 	}
-	if len(ended) == 0 && (stopping || !now.due && !now.lost) {
+	if len(ended) == 0 && (stopping || !now.due && !now.lostWakeups) {
 		return now.next(a.options), nil
 	}
 	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
@@ -157,7 +157,7 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 			return err
 		}
 		now.later = earlier(now.later, later)
-		if now.lost {
+		if now.lostWakeups {
 			if _, err := tx.Exec(ctx, rescueWakeups, a.options.RescueAfter); err != nil {
 				return fmt.Errorf("rescue wake-ups: %w", err)
 			}
@@ -171,11 +171,11 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 	return now.next(a.options), nil
 }
 
-// situation says what a round has to do.
+// situation is what a round has to do.
 type situation struct {
-	due, lost bool     // there are due wake-ups, or wake-ups to rescue
-	admitted  bool     // this process has admitted wake-ups that have not ended
-	later     *float64 // seconds until the next wake-up becomes due, nil if there is none
+	due, lostWakeups bool     // whether there are due wake-ups, and wake-ups to rescue
+	admitted         bool     // whether wake-ups that this process has admitted have not ended
+	later            *float64 // seconds until the next wake-up becomes due, nil if there is none
 }
 
 func earlier(a, b *float64) *float64 {
@@ -198,12 +198,13 @@ func (s situation) next(o Options) time.Duration {
 	return max(next, minRoundInterval)
 }
 
-// idlePollInterval is the time between two rounds of a process without work. It is also the longest
-// delay until a round finds a wake-up that a process without handlers has added.
+// idlePollInterval is the time between two rounds of a process without work. A process without
+// handlers can add a wake-up without a signal to the rounds. This interval is the longest delay
+// until a round finds it.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) situation(ctx context.Context) (s situation, err error) {
-	err = a.pool.QueryRow(ctx, readSituation, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lost, &s.admitted, &s.later)
+	err = a.pool.QueryRow(ctx, readSituation, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lostWakeups, &s.admitted, &s.later)
 	if err != nil {
 		return s, fmt.Errorf("find wake-ups: %w", err)
 	}
@@ -230,8 +231,9 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// record stores the ends of handlers. It returns the seconds until the first of their wake-ups is due
-// again, for a retry or because the job was woken meanwhile. It returns nil if none is due again.
+// record stores the ends of handlers. It returns the seconds until the first of their wake-ups
+// becomes due again: for a retry, or because the job was woken while the handler ran. It returns
+// nil if none becomes due again.
 func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil
@@ -257,7 +259,7 @@ func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, 
 	return later, nil
 }
 
-// logChange logs the first of several failures in a row, and the first success after them.
+// logChange logs only the first of several consecutive failures, and the first success after them.
 func (a *admission) logChange(ctx context.Context, err error) {
 	switch {
 	case err != nil && !a.failing:

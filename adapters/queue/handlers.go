@@ -17,40 +17,40 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// handlers are the handlers of a worker, by kind.
+// handlers maps the kind of a job to its handler.
 type handlers map[string]ports.Handler
 
-// newHandlers returns the handlers of w, and a handler for each periodic. A periodic enqueues its
-// next wake-up before it runs, so that a failure does not end the series. wakeupID returns the id
-// of the wake-up at a time. newHandlers fails if a kind has two handlers or an interval is not
+// newHandlers returns the handlers of w, and a handler for each periodic. A periodic job enqueues
+// its next wake-up before it runs, so that a failure does not end the series. wakeupID returns the
+// id of the wake-up for a time. newHandlers fails if a kind has two handlers or an interval is not
 // positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
 	all := handlers{}
 	for kind, handle := range w.Handlers {
 		all[kind] = handle
 	}
-	for _, p := range w.Periodic {
-		if all[p.Kind] != nil {
-			return nil, fmt.Errorf("queue: kind %q has two handlers", p.Kind)
+	for _, periodic := range w.Periodic {
+		if all[periodic.Kind] != nil {
+			return nil, fmt.Errorf("queue: kind %q has two handlers", periodic.Kind)
 		}
-		if p.Every <= 0 {
-			return nil, fmt.Errorf("queue: kind %q comes every %s", p.Kind, p.Every)
+		if periodic.Every <= 0 {
+			return nil, fmt.Errorf("queue: kind %q has the interval %s, which is not positive", periodic.Kind, periodic.Every)
 		}
-		all[p.Kind] = func(ctx context.Context, w ports.Wakeup) error {
-			at := nextRun(p, w.At)
-			if now := time.Now(); now.After(w.At) { // otherwise this process's clock lags behind the queue's
-				at = nextRun(p, now)
+		all[periodic.Kind] = func(ctx context.Context, w ports.Wakeup) error {
+			at := nextRun(periodic, w.At)
+			if now := time.Now(); now.After(w.At) { // otherwise the clock of this process lags behind that of the queue
+				at = nextRun(periodic, now)
 			}
-			if err := q.Wake(ctx, ports.Wakeup{Kind: p.Kind, ID: wakeupID(at), At: at}); err != nil {
+			if err := q.Wake(ctx, ports.Wakeup{Kind: periodic.Kind, ID: wakeupID(at), At: at}); err != nil {
 				return err
 			}
-			return p.Do(ctx)
+			return periodic.Do(ctx)
 		}
 	}
 	return all, nil
 }
 
-// startupWakeups returns one wake-up for each periodic, so that every periodic runs when the worker
+// startupWakeups returns one wake-up for each periodic job, so that all of them run when the worker
 // starts.
 func startupWakeups(w ports.Work) []ports.Wakeup {
 	var all []ports.Wakeup
@@ -63,9 +63,8 @@ func startupWakeups(w ports.Work) []ports.Wakeup {
 // logPanic logs a panic of the queue's own goroutines.
 func (o Options) logPanic(e *panics.Error) { o.Log.Error("panic", "type", e.Type, "stack", e.Stack) }
 
-// handle runs the handler of a wake-up. failures is the number of earlier failures. handle reports
-// whether to retry the wake-up, and the delay before the retry. The delay is 0 when the worker is
-// stopping.
+// handle runs the handler of a wake-up. failures is the number of earlier failures. handle returns
+// whether to retry the wake-up, and after which delay. The delay is 0 if the worker is stopping.
 func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
 	handler := all[w.Kind]
 	if handler == nil {
@@ -86,12 +85,13 @@ func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failu
 	return delay, true
 }
 
-// traceparentKey is the context key of the traceparent that a handler's own wake-ups inherit.
+// traceparentKey is the context key of a handler's traceparent. The wake-ups that the handler
+// enqueues get this traceparent.
 type traceparentKey struct{}
 
 // runTraced runs a handler in a new trace, with a link to the request that caused the job. The new
-// span is not a child span, because the request may have ended long ago. A panic is returned as a
-// *panics.Error.
+// span is not a child span, because the request may have ended long ago. runTraced returns a panic
+// as a *panics.Error.
 func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.Wakeup) (err error) {
 	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.String("tenantry.job.kind", w.Kind))}
@@ -114,8 +114,8 @@ func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.W
 	return handler(context.WithValue(ctx, traceparentKey{}, w.Trace), w)
 }
 
-// withTrace returns w with the traceparent of the request that caused it. A wake-up from a handler
-// gets the traceparent of the request that caused the handler's own job.
+// withTrace returns w with the traceparent of the request that caused it. If a handler enqueues w,
+// that is the request that caused the handler's own job.
 func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	if w.Trace != "" {
 		return w
@@ -130,9 +130,9 @@ func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	return w
 }
 
-// graceContext returns a context that ends 2 s before ctx, or a third of the remaining time before
-// ctx if that is shorter. Handlers that still run are then cancelled, so that they can return
-// before ctx ends. If ctx has no deadline, both contexts end together.
+// graceContext returns a context that ends before ctx: 2 s before, or a third of the remaining time
+// before if that is shorter. Handlers are cancelled when the returned context ends, so that they
+// can return before ctx ends. If ctx has no deadline, both contexts end at the same time.
 func graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

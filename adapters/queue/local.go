@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Local is a queue in the memory of one process. Wake-ups are lost when the process ends. The
-// sweeps that run at the next start find the due jobs again.
+// Local is a queue in the memory of one process. Wake-ups are lost when the process ends. At the
+// next start, sweeps of the database find the due jobs again.
 type Local struct {
 	options        Options
 	handlerCtx     context.Context
@@ -25,7 +25,7 @@ type Local struct {
 	scheduler scheduler
 	timer     *time.Timer   // fires when the next wake-up becomes due
 	working   bool          // between Start and Stop
-	idle      chan struct{} // closed when the last handler returns after Stop
+	idle      chan struct{} // closed when the last handler has returned after Stop
 }
 
 // NewLocal returns an empty queue. It fails if an option is out of range.
@@ -58,7 +58,7 @@ func (l *Local) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 
 // Start implements ports.Worker.
 func (l *Local) Start(ctx context.Context, w ports.Work) error {
-	// All runs of a periodic share one id, so that a run starts only after the previous one has
+	// All runs of a periodic job share one id, so that a run starts only after the previous one has
 	// ended.
 	all, err := newHandlers(l, w, func(time.Time) string { return "" })
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *Local) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	return l.scheduler.backlog(time.Now()), nil
 }
 
-// startDue starts the handlers of due wake-ups, as far as the limits allow. It sets the timer for
+// startDue starts the handlers of due wake-ups, as many as the limits allow. It sets the timer for
 // the next wake-up. The caller holds the lock.
 func (l *Local) startDue() {
 	if !l.working {

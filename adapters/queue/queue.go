@@ -4,8 +4,8 @@
 // wake-up is due. Accounts are served round-robin, each with a limited share of the handlers.
 //
 // There are two implementations. River keeps wake-ups in PostgreSQL, for any number of replicas,
-// and runs them with the library River. Local keeps them in memory, for the single process of the
-// embedded mode.
+// and executes them with the library River. Local keeps them in memory, for the single process of
+// the embedded mode.
 //
 //   - queue.go: Options and the rules that both queues share. Start here.
 //   - handlers.go: how a handler is called: deadline, trace, panics, retries, periodic work.
@@ -34,8 +34,8 @@ type Options struct {
 	MaxHandlers int
 	// HandlerTimeout is the time limit of a handler, 45 s by default.
 	HandlerTimeout time.Duration
-	// RescueAfter is how long after its admission an unfinished wake-up is admitted again, 60 s by
-	// default. It must be longer than HandlerTimeout. Local ignores it.
+	// RescueAfter is the time after which an admitted wake-up that has not ended is admitted again,
+	// 60 s by default. It must be longer than HandlerTimeout. Local ignores it.
 	RescueAfter time.Duration
 	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. It
 	// doubles with every failure, up to 60 times RetryDelay.
@@ -55,10 +55,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.RetryDelay = cmp.Or(o.RetryDelay, 5*time.Second)
 	o.PollInterval = cmp.Or(o.PollInterval, 250*time.Millisecond)
 	if o.MaxHandlers < 2 || o.MaxHandlers > 10_000 {
-		return o, fmt.Errorf("queue: %d handlers at once, want 2 to 10000", o.MaxHandlers)
+		return o, fmt.Errorf("queue: MaxHandlers must be between 2 and 10000, got %d", o.MaxHandlers)
 	}
 	if o.RescueAfter <= o.HandlerTimeout {
-		return o, fmt.Errorf("queue: a rescue after %s would take work from handlers that have %s", o.RescueAfter, o.HandlerTimeout)
+		return o, fmt.Errorf("queue: RescueAfter is %s, but must be longer than HandlerTimeout, which is %s", o.RescueAfter, o.HandlerTimeout)
 	}
 	return o, nil
 }
@@ -82,8 +82,8 @@ func fairnessGroup(w ports.Wakeup) access.AccountID {
 }
 
 // handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
-// same time. It divides by the number of groups plus one, which keeps handlers free for the first
-// job of a new group.
+// same time. It divides by the number of groups plus one, so that some handlers stay free for the
+// first job of a new group.
 func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
 // nextRun returns the first time after now at which p runs.

@@ -25,7 +25,7 @@ import (
 const riverQueue = "wakeups"
 
 // River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
-// wakeup. The library River runs the wake-ups that are admitted; see admission.
+// wakeup. The library River executes the wake-ups that are admitted, see admission.
 type River struct {
 	river.WorkerDefaults[args]
 	options       Options
@@ -68,8 +68,8 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 // add, admit, fetch and complete wake-ups.
 const maxConns = 5
 
-// schema is the PostgreSQL schema of the table wakeup and of River's tables. Backups leave it out.
-// After a restore the sweeps recreate the wake-ups from the jobs' rows.
+// schema is the PostgreSQL schema of the table wakeup and of River's tables. Backups do not include
+// it. After a restore, sweeps recreate the wake-ups from the rows of the jobs.
 const schema = "tenantry_queue"
 
 // connectTimeout limits one attempt to connect. opTimeout limits one operation of a few statements.
@@ -78,8 +78,8 @@ const (
 	opTimeout      = 30 * time.Second
 )
 
-// pingAfter is the idle time after which a connection is pinged before it is used. An idle process
-// uses its connections every idlePollInterval, and would otherwise ping as often as it polls.
+// pingAfter is the idle time after which a connection is pinged before its next use. It is longer
+// than idlePollInterval, so an idle process does not ping each time it polls.
 const pingAfter = 5 * idlePollInterval
 
 func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
@@ -108,15 +108,15 @@ func (r *River) assemble() error {
 		Workers: workers,
 		// Options.handle sets the deadline of a handler.
 		JobTimeout: -1,
-		// River runs a job once. If the run is interrupted, the wake-up is admitted again, as a new
-		// job.
+		// River executes a job once. If the execution is interrupted, the wake-up is admitted again
+		// as a new job.
 		MaxAttempts:          1,
 		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
 		// FetchCooldown is the minimum time between two fetches. It is shorter than the time
 		// between two rounds, so that River fetches the jobs of each round at once.
 		FetchCooldown:     minRoundInterval / 2,
-		FetchPollInterval: 2 * idlePollInterval, // for a notification that was lost
-		// Rows of jobs that ended have no further use.
+		FetchPollInterval: 2 * idlePollInterval, // finds jobs whose notification was lost
+		// Rows of ended jobs are not used.
 		CompletedJobRetentionPeriod: time.Minute,
 		DiscardedJobRetentionPeriod: time.Minute,
 	})
@@ -126,9 +126,9 @@ func (r *River) assemble() error {
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
-	// Replicas that start together each run a periodic job and enqueue its next run. The time of the
-	// next run is the id of its wake-up, so the queue keeps only one of these wake-ups, even while a
-	// run is active.
+	// Replicas that start together each run a periodic job and enqueue its next run. The id of its
+	// wake-up is the time of the next run, so the queue keeps only one of these wake-ups. That also
+	// holds while a run is in progress.
 	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err
@@ -161,8 +161,8 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // insertBatch is the number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
-// wake inserts wake-ups. Of several wake-ups for a job, it keeps the earliest. wake retries,
-// because after a restart of the database every connection in the pool may be dead.
+// wake inserts wake-ups. If a job has several wake-ups, it keeps the earliest. It retries, because
+// after a restart of the database every connection in the pool may be broken.
 func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -204,7 +204,7 @@ func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
 	return r.admission.finish(&finished{job: j.Args, retry: retry, delay: delay})
 }
 
-// errStopped ends a River job whose wake-up is not recorded as done. The wake-up is admitted again.
+// errStopped is the result of a River job whose end is not recorded. Its wake-up is admitted again.
 var errStopped = errors.New("the queue has stopped")
 
 // Stop implements ports.Worker.
@@ -270,7 +270,7 @@ func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	defer cancel()
 	rows, err := r.pool.Query(ctx, countWakeups)
 	if err != nil {
-		return nil, fmt.Errorf("count what waits: %w", err)
+		return nil, fmt.Errorf("count waiting wake-ups: %w", err)
 	}
 	backlogs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b ports.Backlog, err error) {
 		var late float64
@@ -279,7 +279,7 @@ func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 		return b, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("count what waits: %w", err)
+		return nil, fmt.Errorf("count waiting wake-ups: %w", err)
 	}
 	return backlogs, nil
 }

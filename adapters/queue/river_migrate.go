@@ -14,7 +14,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// ErrNotMigrated reports that a database lacks migrations of the queue.
+// ErrNotMigrated means that a database lacks migrations of the queue.
 var ErrNotMigrated = errors.New("the queue's migrations are missing")
 
 // migrationLock is the PostgreSQL advisory lock that serializes concurrent migrations. The number
@@ -58,8 +58,8 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 	return ran, nil
 }
 
-// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, because that
-// needs the right to create schemas even if the schema exists.
+// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, for which
+// PostgreSQL requires the right to create schemas even if the schema exists.
 func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	var exists bool
 	err := pool.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists)
@@ -67,7 +67,7 @@ func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err = pool.Exec(ctx, "CREATE SCHEMA "+schema)
 	}
 	if err != nil {
-		return fmt.Errorf("make the schema %s: %w", schema, err)
+		return fmt.Errorf("create the schema %s: %w", schema, err)
 	}
 	return nil
 }

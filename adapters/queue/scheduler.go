@@ -25,16 +25,16 @@ type jobKey struct{ kind, id string }
 
 func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
 
-// scheduler decides which wake-up of Local starts next. It keeps at most one waiting wake-up for
-// each job. While a job's handler runs, it keeps at most one more wake-up, for a second run.
+// scheduler decides which wake-up of Local starts next. For each job it keeps at most one waiting
+// wake-up. While the job's handler runs, it keeps at most one wake-up for the next run.
 //
 // Fairness groups, as returned by fairnessGroup, have the type access.AccountID.
 type scheduler struct {
 	maxHandlers int
-	waiting     map[jobKey]*entry             // wake-ups that may start, due or not
+	waiting     map[jobKey]*entry             // wake-ups whose job is not active, due or not
 	later       entryHeap                     // the entries of waiting that are not due
 	due         map[access.AccountID][]*entry // the entries of waiting that are due, by group
-	rotation    []access.AccountID            // groups with due entries, in the order of service
+	rotation    []access.AccountID            // groups with due entries, in the order in which they are served
 	active      map[jobKey]bool               // jobs whose handler runs
 	rerun       map[jobKey]*entry             // wake-ups that arrived while their job was active
 	busy        map[access.AccountID]int      // number of running handlers, by group
@@ -48,7 +48,7 @@ func newScheduler(maxHandlers int) scheduler {
 	}
 }
 
-// add enqueues a wake-up. Of two waiting wake-ups of a job it keeps the earlier one.
+// add enqueues a wake-up. If the job has a waiting wake-up, it keeps the earlier of the two.
 func (s *scheduler) add(e *entry) {
 	if s.active[e.job()] {
 		if known := s.rerun[e.job()]; known == nil || e.At.Before(known.At) {
@@ -141,7 +141,7 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
-// nextAt returns the time at which the next wake-up becomes due, false if there is none.
+// nextAt returns the time at which the next wake-up becomes due. It returns false if there is none.
 func (s *scheduler) nextAt() (time.Time, bool) {
 	if len(s.later) == 0 {
 		return time.Time{}, false

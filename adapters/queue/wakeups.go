@@ -29,8 +29,8 @@ CREATE INDEX IF NOT EXISTS wakeup_due ON wakeup (due_at) WHERE admitted_by IS NU
 CREATE INDEX IF NOT EXISTS wakeup_admitted ON wakeup (admitted_by, fairness_group) WHERE admitted_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_by IS NOT NULL`
 
-// addWakeups adds wake-ups. Of two wake-ups for a job the earlier one counts. Rows are always
-// locked in the same order, so that two statements do not deadlock.
+// addWakeups adds wake-ups. If the job has a wake-up, it keeps the earlier of the two. It locks
+// rows in a fixed order, so that two statements do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
 SELECT kind, id, fairness_group, account, separate_group, trace, coalesce(due_at, now())
@@ -113,8 +113,8 @@ const deleteEndedWakeups = `
 DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
 WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
 
-// rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. The
-// process of such a wake-up has died, or its River job is lost.
+// rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. Then
+// the process of the wake-up has died, or its River job is lost.
 const rescueWakeups = `
 UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
 WHERE (kind, id) IN (

@@ -57,7 +57,7 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 	return map[string]string{"account_id": string(acc.ID), "api_key": key.Reveal()}, nil
 }
 
-// addKey creates a further API key for an account.
+// addKey creates an additional API key for an account.
 func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.Form) (secret.Text, error) {
 	key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 	return emptyResponse{}, err
 }
 
-// setAccount changes those settings of an account that the body has.
+// setAccount changes the settings of an account that the request's body contains.
 func (c *controller) setAccount(r *http.Request) (any, error) {
 	var in struct {
 		ReturnHosts *[]string `json:"return_hosts"`

@@ -114,8 +114,9 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 	return f, nil
 }
 
-// fill enters the username and presses the button that accepts. It returns the value of this
-// button, "accept" or "connect". Without such a button it presses the first button and returns "".
+// fill enters the username and presses the button that accepts. It returns the value of that
+// button, "accept" or "connect". If there is no such button, it presses the first button and
+// returns "".
 func (f *form) fill(username string) string {
 	if f.values.Has("username") {
 		f.values.Set("username", username)
@@ -132,8 +133,8 @@ func (f *form) fill(username string) string {
 	return ""
 }
 
-// firstElement returns the first element of kinds[0]. Without such an element it tries the next
-// kind. It returns nil when root has no element of these kinds.
+// firstElement returns the first element of kinds[0]. If there is none, it looks for an element of
+// the next kind. It returns nil if root has no element of any of these kinds.
 func firstElement(root *html.Node, kinds ...string) *html.Node {
 	for _, kind := range kinds {
 		for n := range root.Descendants() {

@@ -17,12 +17,13 @@ import (
 const (
 	// flowTimeout limits the whole connect flow, with all its pages.
 	flowTimeout = 2 * time.Minute
-	// maxFlowPages ends a flow that loops. It is larger than the number of pages of any flow.
+	// maxFlowPages ends a flow that would never end. It is larger than the number of pages of any
+	// flow.
 	maxFlowPages = 12
 )
 
-// consent acts as the administrator of a tenant. It opens the connect link of the account to which
-// the API key in the request belongs, and accepts on each page.
+// consent acts as the administrator of a tenant. It opens the connect link of an account, and
+// accepts on each page. The API key in the request selects the account.
 func (c *controller) consent(r *http.Request) (any, error) {
 	var in struct {
 		APIKey string `json:"api_key"`
@@ -54,8 +55,8 @@ func (c *controller) consent(r *http.Request) (any, error) {
 	return emptyResponse{}, b.connect(ctx, page, tenant.Admin)
 }
 
-// connect submits page after page until the tenant is connected. It returns a failedFlow when a
-// page shows an error.
+// connect submits page after page until the tenant is connected. It returns a failedFlow if a page
+// shows an error.
 func (b *browser) connect(ctx context.Context, p page, username string) error {
 	confirmed := false
 	for range maxFlowPages {
@@ -120,7 +121,8 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// Do not follow the platform's redirect to the service: the service did not begin this flow.
+	// The browser does not follow the platform's redirect to the service, because the service did
+	// not begin this flow.
 	b.client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(req.URL.String(), c.APIURL+"/") {
 			return http.ErrUseLastResponse

@@ -22,13 +22,14 @@ type Services struct {
 	// Consent returns the consent URL, for tenants that the operator manages.
 	Consent ports.Consent
 	Managed Managed
-	// ConnectDNS connects an account to a DNS provider with a credential. It keeps an existing
-	// connection of the account to the provider.
+	// ConnectDNS connects an account to a DNS provider with a credential. If the account already
+	// has a connection to the provider, it changes nothing.
 	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
 	// Enforce counts the messages of all tenants and enforces their limits. It returns when all
 	// tenants are done.
 	Enforce func(ctx context.Context) error
-	// WakeDueJobs wakes the background jobs that are due. It is called after the clock was moved.
+	// WakeDueJobs wakes the background jobs that are due. The sandbox calls it after it has moved
+	// the clock.
 	WakeDueJobs func(ctx context.Context) error
 	// KillPlugin sends SIGKILL to a plugin's process, if the process runs.
 	KillPlugin func(name string) error
@@ -81,7 +82,7 @@ func (env *Environment) Control(s Services) http.Handler {
 	return env.route(mux, c.forwardToSimulator)
 }
 
-// enforce runs Services.Enforce. The response is sent when the enforcement has finished.
+// enforce runs Services.Enforce. It answers when the enforcement has finished.
 func (c *controller) enforce(r *http.Request) (any, error) {
 	return emptyResponse{}, c.Enforce(r.Context())
 }

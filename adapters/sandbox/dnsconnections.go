@@ -57,9 +57,9 @@ func (env *Environment) dnsProvider(name string) *simulator {
 	return nil
 }
 
-// credential returns the credential of a customer: the settings and the secrets of the ready line.
-// A setting or secret that the simulator issues for this customer replaces the one with the same
-// name.
+// credential returns the credential of a customer. It contains the settings and the secrets of the
+// ready line. A setting or secret that the simulator issues for this customer replaces the one with
+// the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)
@@ -75,11 +75,11 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 	return out, nil
 }
 
-// issuedCredential has what a simulator issues for one customer.
+// issuedCredential holds the settings and secrets that a simulator issues for one customer.
 type issuedCredential struct{ Settings, Secrets map[string]string }
 
-// issueCredential asks the simulator for a customer's settings and secrets. They are empty for a
-// simulator without this call, because such a simulator has one credential for all customers.
+// issueCredential asks the simulator for a customer's settings and secrets. If the simulator does
+// not have this call, it has one credential for all customers. The result is then empty.
 func (s *simulator) issueCredential(ctx context.Context, customer string) (issued issuedCredential, err error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {
@@ -94,14 +94,15 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 	case answer.status != http.StatusOK:
 		return issued, fmt.Errorf("the simulator of %s issued no credential: it answered %d", s.ready.Provider, answer.status)
 	}
-	if err := json.Unmarshal(answer.body, &issued); err != nil { // not wrapped: the error could quote a secret
+	if err := json.Unmarshal(answer.body, &issued); err != nil { // not wrapped, because the error could quote a secret
 		return issued, fmt.Errorf("the credential from the simulator of %s cannot be decoded", s.ready.Provider)
 	}
 	return issued, nil
 }
 
-// seedDNS connects the seeded account to seededDNS, and to the DNS provider whose plugin is under
-// development. It returns the zones that it creates at this provider, keyed by provider.
+// seedDNS connects the seeded account to seededDNS and, if the plugin under development is a DNS
+// provider, to that provider. It creates zones at that provider and returns them, keyed by
+// provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.running() {

@@ -53,18 +53,19 @@ type Options struct {
 	// do not run. If it is empty, all run.
 	MailPlatform string
 	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed
-	// also creates zones at this provider and a connection to it.
+	// also creates zones at this provider, and a connection to it.
 	Plugin string
 	// Seed creates zones and tenants.
 	Seed bool
-	// ControlAddr is the loopback address of the control interface. If it is taken, empty or has port
-	// 0, the control interface listens on a free port, which a restart keeps.
+	// ControlAddr is the loopback address of the control interface. If it is in use, empty or has
+	// port 0, the control interface listens on a free port. After a restart it uses the same port
+	// again.
 	ControlAddr string
 	Log         *slog.Logger
 }
 
 // Environment is the simulated environment of the service. It starts before the service, because
-// the service needs the addresses of the simulators. It runs until Close.
+// the service needs the addresses of the simulators. It runs until Close is called.
 type Environment struct {
 	options   Options
 	log       *slog.Logger
@@ -80,7 +81,8 @@ type Environment struct {
 	simulators   []*simulator // RestartSimulator replaces one
 }
 
-// Start starts the DNS server and the simulators. When it fails, nothing keeps running.
+// Start starts the DNS server and the simulators. If it fails, it stops everything that it has
+// started.
 func Start(ctx context.Context, o Options) (*Environment, error) {
 	w := &Environment{options: o, log: o.Log}
 	if w.log == nil {
@@ -124,12 +126,12 @@ func (env *Environment) start(ctx context.Context) error {
 	return env.startSimulators(ctx, url)
 }
 
-// listenControl serves the control interface on Options.ControlAddr. If that address is taken or has
-// port 0, it uses the address of the last start, or a free port. So clients that know the address
-// work after a restart.
+// listenControl serves the control interface on Options.ControlAddr. If that address is in use or
+// has port 0, it uses the address of the last start, or else a free port. Clients that know the
+// address therefore still work after a restart.
 func (env *Environment) listenControl(ctx context.Context, h http.Handler) (string, error) {
 	configured := cmp.Or(env.options.ControlAddr, anyPort)
-	name := "control " + configured // a start with a different ControlAddr has its own last address
+	name := "control " + configured // the last address is stored separately for each ControlAddr
 	tries := []string{configured, env.addresses.address(name, configured)}
 	if strings.HasSuffix(configured, ":0") {
 		slices.Reverse(tries)
@@ -141,8 +143,8 @@ func (env *Environment) listenControl(ctx context.Context, h http.Handler) (stri
 	return url, env.addresses.save(name, url)
 }
 
-// listen serves h until Close, on the first of the addresses that is not taken, or on a free port of
-// loopback. It returns the URL.
+// listen serves h until Close is called. It uses the first of the addresses that is not in use, or
+// else a free port of loopback. It returns the URL.
 func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...string) (string, error) {
 	for _, addr := range append(tries, anyPort) {
 		s, err := startServer(ctx, addr, h)
@@ -153,13 +155,13 @@ func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...str
 		case !errors.Is(err, syscall.EADDRINUSE):
 			return "", err
 		}
-		env.log.InfoContext(ctx, "the address is taken, so a different one is used", "address", addr)
+		env.log.InfoContext(ctx, "the address is in use, so a different one is used", "address", addr)
 	}
 	return "", errors.New("no port of loopback is free")
 }
 
 // Close stops the simulators and the servers, and waits until they have stopped. It stops them
-// concurrently, because a running call may wait for a simulator that hangs.
+// concurrently, because a call in progress may wait for a simulator that hangs.
 func (env *Environment) Close() error {
 	closed := make([]error, len(env.servers))
 	var wg sync.WaitGroup
@@ -180,7 +182,8 @@ func (env *Environment) Close() error {
 // Now returns the time of the service and the simulators.
 func (env *Environment) Now() time.Time { return env.clock.Now() }
 
-// DNSAddr returns the address of the DNS server. The server is both resolver and name server.
+// DNSAddr returns the address of the DNS server. The server is both the resolver and the name
+// server of the sandbox.
 func (env *Environment) DNSAddr() string { return env.dns.Addr() }
 
 // DNSPort returns the port of DNSAddr. All name servers of the sandbox share this port.

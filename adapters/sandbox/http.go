@@ -21,22 +21,22 @@ import (
 // maxBody limits the body of a call, in bytes. It is enough for the records of a large zone.
 const maxBody = 4 << 20
 
-// badRequest is an invalid call: status 400.
+// badRequest is the error of an invalid call: status 400.
 type badRequest string
 
 func (b badRequest) Error() string { return string(b) }
 
-// notFound is a call for an object that does not exist: status 404.
+// notFound is the error of a call for an object that does not exist: status 404.
 type notFound string
 
 func (n notFound) Error() string { return string(n) }
 
-// notImplemented is a call that this sandbox does not support: status 501.
+// notImplemented is the error of a call that this sandbox does not support: status 501.
 type notImplemented string
 
 func (n notImplemented) Error() string { return string(n) }
 
-// failedFlow is a connect flow that did not connect the tenant: status 409.
+// failedFlow is the error of a connect flow that did not connect the tenant: status 409.
 type failedFlow struct {
 	Text   string `json:"error"`
 	Status int    `json:"page_status"`
@@ -116,8 +116,8 @@ func statusOf(err error) int {
 	}
 }
 
-// decodeBody decodes the body of a call into v. It refuses unknown members, so that misspelled
-// members are noticed.
+// decodeBody decodes the body of a call into v. It refuses unknown members, so that the caller
+// notices a misspelled member.
 func decodeBody(r *http.Request, v any) error {
 	in := json.NewDecoder(r.Body)
 	in.DisallowUnknownFields()
@@ -155,7 +155,7 @@ func (env *Environment) route(mux *http.ServeMux, fallback call) http.Handler {
 	})
 }
 
-// allowedMethod returns a method that mux accepts for the path of r. It ignores the method of r.
+// allowedMethod returns a method that mux accepts for the path of r, whatever the method of r is.
 func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := *r
@@ -169,8 +169,8 @@ func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 
 func noSuchCall(*http.Request) (any, error) { return nil, notFound("there is no such call") }
 
-// loopbackServer is an HTTP server on loopback. Its callers control the whole sandbox. So it
-// listens on loopback only, and refuses cross-origin requests of browsers on this machine.
+// loopbackServer is an HTTP server on loopback. Its callers control the whole sandbox. Therefore it
+// listens only on loopback, and refuses cross-origin requests of browsers on this machine.
 type loopbackServer struct {
 	url    string
 	server *http.Server
@@ -195,7 +195,7 @@ func startServer(ctx context.Context, addr string, h http.Handler) (*loopbackSer
 	return s, nil
 }
 
-// close gives running calls 2 seconds to end. Then it cancels the remaining calls.
+// close waits up to 2 seconds for the calls in progress. Then it cancels them.
 func (s *loopbackServer) close() error {
 	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

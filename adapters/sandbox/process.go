@@ -20,7 +20,7 @@ import (
 const (
 	// startTimeout is how long a simulator may take to print its ready line.
 	startTimeout = time.Minute
-	// stopTimeout is how long a simulator may take to end before it is killed.
+	// stopTimeout is how long a simulator may take to exit before it is killed.
 	stopTimeout = 3 * time.Second
 	// maxLineSize is the maximum length of an output line, in bytes. A longer line is split.
 	maxLineSize = 64 << 10
@@ -31,7 +31,7 @@ const (
 // errNoSimulator means that the plugin has no simulator.
 var errNoSimulator = errors.New("no simulator")
 
-// process is a running simulator. A simulator ends when its standard input is closed. When the
+// process is a running simulator. A simulator exits when its standard input is closed. If the
 // sandbox's process dies, the kernel closes that input.
 type process struct {
 	cmd    *exec.Cmd
@@ -40,13 +40,15 @@ type process struct {
 	ended  chan struct{}
 }
 
-// startProcess starts the program exe under a name and returns the first line that it prints. It
-// fails when the process ends, or prints nothing within startTimeout.
+// startProcess starts the program exe and returns the first line that it prints. The name
+// identifies the process in the log. startProcess fails if the process exits, or prints nothing
+// within startTimeout.
 func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args ...string) (*process, []byte, error) {
 	firstLine := make(chan []byte, 1)
 	p := &process{ended: make(chan struct{})}
 	p.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
-	// Without cancel, because the simulator must outlive the call that starts it. stop ends it.
+	// The context is not cancelled with ctx, because the simulator must outlive the call that
+	// starts it. stop ends the process.
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
 	p.cmd.Args[0], p.cmd.Env = name, environment()
 	p.cmd.SysProcAttr = processAttributes()
@@ -82,8 +84,8 @@ func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args 
 	return nil, nil, err
 }
 
-// run starts the process, and waits for its end on the same OS thread. With Pdeathsig, Linux kills
-// a child when the thread that started the child ends.
+// run starts the process and waits for its exit on the same OS thread. With Pdeathsig, Linux kills
+// a child when the thread that started it exits.
 func (p *process) run() error {
 	started := make(chan error, 1)
 	go func() {
@@ -99,7 +101,7 @@ func (p *process) run() error {
 	return <-started
 }
 
-// failure returns why the process ended before it was ready.
+// failure returns why the process exited before it was ready.
 func (p *process) failure() error {
 	code := p.cmd.ProcessState.ExitCode()
 	if code == exitUsage {
@@ -123,8 +125,8 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// environment returns the environment variables of a simulator. It passes only these variables,
-// because others may hold secrets.
+// environment returns the environment variables of a simulator. It passes only some variables of
+// this process, because others may contain secrets.
 func environment() []string {
 	var variables []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
@@ -135,7 +137,7 @@ func environment() []string {
 	return variables
 }
 
-// lineWriter splits the output of a process into lines and calls onLine for each.
+// lineWriter splits the output of a process into lines, and calls onLine for each line.
 type lineWriter struct {
 	onLine func([]byte)
 

@@ -7,7 +7,7 @@ package sandbox
 import "syscall"
 
 // processAttributes gives a simulator its own process group, so Ctrl-C in the terminal does not
-// reach it. When this process dies, only the closed standard input ends the simulator.
+// reach it. If this process dies, only the closed standard input makes the simulator exit.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

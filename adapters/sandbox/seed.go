@@ -27,7 +27,7 @@ var (
 	tenantNames = []string{"Example Outreach", "Example Growth", "Example Sales"}
 )
 
-// Ready is the line that `tenantry dev --json` prints when everything runs.
+// Ready is the line that `tenantry dev --json` prints when the sandbox is ready.
 type Ready struct {
 	APIURL     string         `json:"api_url"`
 	APIKey     string         `json:"api_key"`
@@ -42,12 +42,12 @@ type Ready struct {
 	// MailPlatform is the display name of the mail platform to which Tenants belong. The caller of
 	// Open sets it. It is not part of the JSON line.
 	MailPlatform string `json:"-"`
-	// ZonesAt is the DNS provider of Zones. It is not part of the JSON line.
+	// ZonesAt is the name of the DNS provider that hosts Zones. It is not part of the JSON line.
 	ZonesAt string `json:"-"`
 	// MessyZones are the seeded messy zones. They are not part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
-	// PluginZones are the seeded zones at the DNS providers of further plugins, by provider. They are
-	// not part of the JSON line.
+	// PluginZones are the seeded zones at the DNS providers of other plugins, keyed by provider.
+	// They are not part of the JSON line.
 	PluginZones map[string][]string `json:"-"`
 }
 
@@ -97,7 +97,7 @@ func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Te
 }
 
 // ensureOwnerKey returns the API key of the last start if the key is still valid, otherwise a new
-// key. The database has only the key's hash, so the key is stored in a file.
+// key. The database contains only the key's hash, so the key is stored in a file.
 func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
 	path, kept := c.dataFile("api-key.json"), ""
 	if err := disk.Load(path, &kept); err != nil {
@@ -139,8 +139,8 @@ func (env *Environment) seedZones() error {
 	return nil
 }
 
-// unconnectedTenants returns the seeded tenants without consent. It creates missing tenants, so
-// that each start offers as many tenants as tenantNames has names.
+// unconnectedTenants returns the seeded tenants without consent. It creates tenants until there are
+// as many as tenantNames has names.
 func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
 	out := []Tenant{}
 	if _, ok := env.simulatorFor("tenants"); !ok {
@@ -150,7 +150,7 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 		out = out[:0]
 		for _, e := range env.tenants.seeded() {
 			consent, err := env.consentOf(ctx, e.TenantID)
-			var unknown notFound // a tenant of the mail platform that was simulated before
+			var unknown notFound // the tenant belongs to a mail platform that an earlier start simulated
 			if err != nil && !errors.As(err, &unknown) {
 				return nil, err
 			}

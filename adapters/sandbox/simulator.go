@@ -32,7 +32,7 @@ type readyLine struct {
 	Secrets  map[string]string `json:"secrets"`
 	Control  []string          `json:"control"`
 	Sending  map[string]any    `json:"sending"`
-	// Zones are the records of the provider's own zones, by apex.
+	// Zones maps the apex of each of the provider's own zones to its records.
 	Zones map[string][]zones.Record `json:"zones"`
 }
 
@@ -40,7 +40,7 @@ type readyLine struct {
 type simulator struct {
 	*process
 	files  *verified.Plugin
-	kind   string // of the plugin
+	kind   string // the plugin's kind
 	ready  readyLine
 	client *http.Client
 }
@@ -48,15 +48,15 @@ type simulator struct {
 // stop ends the process and releases its files.
 func (s *simulator) stop() {
 	s.process.stop()
-	_ = s.files.Close() // what remains is a folder with copies of files that are not secret
+	_ = s.files.Close() // if this fails, a folder with copies of files remains; they are not secret
 }
 
 // kindMail is the kind of mail platforms in the plugin catalog.
 const kindMail = "mail"
 
-// startSimulators starts the simulators of all plugins that have one. Of the mail platforms it starts
-// only the one that the service calls. zonesURL is the base URL of the API through which simulators
-// read and edit zones.
+// startSimulators starts the simulators of all plugins that have one. For mail platforms, it starts
+// only the simulator of the one that the service calls. zonesURL is the base URL of the API through
+// which simulators read and edit zones.
 func (env *Environment) startSimulators(ctx context.Context, zonesURL string) error {
 	list, err := catalog(env.options.PluginDir)
 	if err != nil {
@@ -84,7 +84,7 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 }
 
 // RestartSimulator starts the simulator of a plugin again, on the same address and with its state,
-// after the plugin's file and the catalog have changed. It does nothing for a plugin whose simulator
+// after the plugin's file and the catalog have changed. It does nothing if the plugin's simulator
 // does not run.
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
 	env.simulatorsMu.Lock()
@@ -112,7 +112,7 @@ func (env *Environment) RestartSimulator(ctx context.Context, name string) error
 }
 
 func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL string) (*simulator, error) {
-	// A changed plugin never runs.
+	// Open fails if the plugin's file was changed.
 	files, err := verified.Open(filepath.Join(env.options.PluginDir, filepath.Base(p.File)), p.SHA256)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,8 @@ func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL s
 	return s, nil
 }
 
-// runSimulator starts the simulator that exe has, and reads its ready line.
+// runSimulator starts the simulator of the plugin, which is the program exe, and reads its ready
+// line.
 func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesURL string) (*simulator, error) {
 	data, err := filepath.Abs(filepath.Join(env.options.DataDir, "simulators", p.Name))
 	if err != nil {
@@ -157,8 +158,8 @@ func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesUR
 	return s, nil
 }
 
-// parseReadyLine decodes the ready line of the plugin name. It fails when the line names a
-// different provider, and when the address is not on loopback.
+// parseReadyLine decodes the ready line of the plugin name. It fails if the line names a different
+// provider, or if the address is not on loopback.
 func (s *simulator) parseReadyLine(line []byte, name string) error {
 	if err := json.Unmarshal(line, &s.ready); err != nil {
 		return fmt.Errorf("ready line: %w", err)
@@ -177,7 +178,7 @@ func (s *simulator) parseReadyLine(line []byte, name string) error {
 	return nil
 }
 
-// serveZones makes the DNS server answer for the own zones of a provider.
+// serveZones makes the DNS server answer for a provider's own zones.
 func (env *Environment) serveZones(own map[string][]zones.Record) error {
 	for apex, records := range own {
 		if err := env.zones.ServeOwn(apex, records); err != nil {
@@ -208,7 +209,8 @@ func (env *Environment) simulator(provider string) (*simulator, error) {
 	return nil, notFound("there is no such provider")
 }
 
-// simulatorFor returns the simulator that handles control calls whose first path element is first.
+// simulatorFor returns the simulator that handles the control calls whose path begins with the
+// element first.
 func (env *Environment) simulatorFor(first string) (*simulator, bool) {
 	for _, s := range env.running() {
 		if slices.Contains(s.ready.Control, first) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due
-// then.
+// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due at
+// the new time.
 func (c *controller) setClock(r *http.Request) (any, error) {
 	var in struct {
 		Now     *time.Time `json:"now"`
@@ -68,7 +68,7 @@ func (c *controller) deleteAtAll(path string) call {
 	}
 }
 
-// planFault forwards the plan of a fault to the simulator of the provider that should fail.
+// planFault forwards a planned fault to the simulator of the provider that must fail.
 func (c *controller) planFault(r *http.Request) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *controller) planFault(r *http.Request) (any, error) {
 	return s.forward(r, "/faults")
 }
 
-// listCalls returns the calls that a simulator received.
+// listCalls returns the calls that the simulator of a provider received.
 func (c *controller) listCalls(r *http.Request) (any, error) {
 	provider := r.URL.Query().Get("provider")
 	if provider == "" {
@@ -120,7 +120,7 @@ func (env *Environment) sendingCustomers() map[string]any {
 }
 
 // forwardSending forwards a call below /sending/{provider} to the simulator of that provider. Such
-// a call represents what a person does on the website of the platform.
+// a call stands for an action of a person on the website of the platform.
 func (env *Environment) forwardSending(r *http.Request) (any, error) {
 	provider := r.PathValue("provider")
 	s, err := env.simulator(provider)

@@ -17,8 +17,8 @@ import (
 // maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
 const maxClockOffset = 100 * 365 * 24 * time.Hour
 
-// Clock is the machine's clock plus an offset. The offset is stored. Without it, times in the
-// database would lie in the future after a restart.
+// Clock is the machine's clock plus an offset. The offset is stored. Otherwise times in the
+// database would be in the future after a restart.
 type Clock struct {
 	path string
 
@@ -63,11 +63,11 @@ func (c *Clock) set(now time.Time) error {
 	return nil
 }
 
-// anyPort lets the kernel choose a free port on loopback.
+// anyPort is an address for which the kernel chooses a free port on loopback.
 const anyPort = "127.0.0.1:0"
 
-// addresses stores the address of each simulator, keyed by provider, and of the control interface. So
-// they keep their addresses after a restart, and links and credentials that contain an address stay
+// addresses stores the address of the control interface and of each simulator, keyed by provider.
+// They keep their addresses after a restart, so links and credentials that contain an address stay
 // valid.
 type addresses struct {
 	path string
@@ -104,7 +104,7 @@ type tenantList struct {
 	list []tenantEntry
 }
 
-// tenantEntry is a tenant. It is not updated after the creation of the tenant.
+// tenantEntry is a tenant. It shows the tenant at its creation and is not updated.
 type tenantEntry struct {
 	TenantID string `json:"tenant_id"`
 	Admin    string `json:"admin"`

@@ -93,7 +93,7 @@ const (
 )
 
 // assign assigns a managed tenant to an account. If the tenant's administrator has not consented
-// yet, assign first consents in the administrator's name.
+// yet, assign first consents on behalf of the administrator.
 func (c *controller) assign(r *http.Request) (any, error) {
 	var in struct {
 		TenantID  tenant.GUID `json:"tenant_id"`
@@ -120,8 +120,8 @@ func (c *controller) assign(r *http.Request) (any, error) {
 	return emptyResponse{}, err
 }
 
-// consentAndAssign consents in the name of the tenant's administrator. It assigns the tenant as
-// soon as the consent is effective at the platform.
+// consentAndAssign consents on behalf of the tenant's administrator. It assigns the tenant as soon
+// as the consent is effective at the platform.
 func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, id tenant.GUID) error {
 	if err := c.consentManaged(ctx, string(id)); err != nil {
 		return err

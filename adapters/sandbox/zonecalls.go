@@ -31,7 +31,7 @@ func (env *Environment) hosted(r *http.Request) (any, error) {
 }
 
 // editZone replaces the records of a zone for its provider. The body contains the version of the
-// zone that the provider read. If the zone has changed since, the answer is 409.
+// zone that the provider read. If the zone was changed after that version, the answer is 409.
 func (env *Environment) editZone(r *http.Request) (any, error) {
 	h := zones.Hosted{}
 	if err := decodeBody(r, &h); err != nil {

@@ -21,7 +21,8 @@ import (
 var _ ports.Fingerprinter = (*Sealer)(nil)
 
 // keyring holds the AEAD of a keyset, and one fingerprint key for each key of the keyset.
-// Fingerprint keys are derived, so the keyset file, its rotation and its backup cover them too.
+// Fingerprint keys are derived from the keys of the keyset, so they need no file, rotation or
+// backup of their own.
 type keyring struct {
 	tink.AEAD
 

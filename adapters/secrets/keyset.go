@@ -16,7 +16,8 @@ import (
 )
 
 // forbiddenMode holds the permissions that a keyset file must not have: write for the group, and
-// any for other users. The group may read the file, because orchestrators mount secrets that way.
+// all permissions for other users. The group may read the file, because orchestrators mount secrets
+// in this way.
 const forbiddenMode fs.FileMode = 0o027
 
 // The values for the argument create of OpenKeyset.
@@ -25,12 +26,13 @@ const (
 	RequireExisting = false
 )
 
-// OpenKeyset returns a Sealer for the keyset file at path. If create is set, it creates a missing
-// file with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is
-// not a keyset, or has permissions in forbiddenMode.
+// OpenKeyset returns a Sealer for the keyset file at path. If create is true and the file does not
+// exist, it creates the file with a new key, readable only by its owner. OpenKeyset fails if the
+// file is missing, is not a keyset, or has permissions in forbiddenMode.
 //
-// The file holds the keyset in clear text (Tink's JSON). Sealing protects copies of the database
-// without the file: replicas, backups of the database, a stolen disk of the database server.
+// The file holds the keyset in clear text (Tink's JSON). Encryption protects copies of the database
+// that do not include this file: replicas, backups of the database, or a stolen disk of the
+// database server.
 func OpenKeyset(path string, create bool) (*Sealer, error) {
 	version, err := readKeysetFile(path)
 	if create && errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +80,9 @@ func CheckKeyset(content []byte) error {
 }
 
 // WriteNewKeyset writes the content of a keyset to a new file. Its error wraps fs.ErrExist when the
-// file exists. It writes a temporary file and links it to path. So no process sees a half-written
-// file. When two processes start together, one of them fails and can read the other's file.
+// file exists. It writes a temporary file and links it to path, so that no process reads an
+// incomplete file. If two processes start at the same time, one of them fails, and can then read
+// the file of the other.
 func WriteNewKeyset(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -125,8 +128,8 @@ type fileVersion struct {
 }
 
 // readKeysetFile reads a keyset file. It refuses a file that is not a keyset or has permissions in
-// forbiddenMode. It calls Stat before it reads. So a write between the two calls is noticed as a
-// change at the next check.
+// forbiddenMode. It calls Stat before it reads. If the file is written between the two calls, the
+// next check therefore finds that the file has changed.
 func readKeysetFile(path string) (fileVersion, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -148,7 +151,7 @@ func readKeysetFile(path string) (fileVersion, error) {
 func decode(content []byte) (*keyset.Handle, error) {
 	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(content)))
 	if err != nil {
-		// Tink's error could quote the file, which holds the keys.
+		// Tink's error is not wrapped, because it could quote the file, which contains the keys.
 		return nil, errors.New("is not a keyset")
 	}
 	return handle, nil

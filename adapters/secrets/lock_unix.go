@@ -25,8 +25,8 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = dir.Close() }, nil
 }
 
-// sameOwner gives the file at path the owner of reference. So the service can still read a keyset
-// that root has rotated.
+// sameOwner gives the file at path the owner of reference. After root has rotated a keyset, the
+// service can then still read it.
 func sameOwner(path string, reference fs.FileInfo) error {
 	owner, ok := reference.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// ageHeader is the beginning of each file that age encrypted.
+// ageHeader is the beginning of each file in the format of the program age.
 const ageHeader = "age-encryption.org/"
 
 // ErrPassphrase means that the data was encrypted with a different passphrase.
@@ -62,8 +62,8 @@ func NewDecrypter(passphrase secret.Text) (*Decrypter, error) {
 	return &Decrypter{&derivedOnce{Identity: identity}}, nil
 }
 
-// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase for a
-// different passphrase. If the data was changed, the reader fails before it returns the changed
+// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase if the
+// passphrase is wrong. If the data was changed, the reader fails before it returns the changed
 // part.
 func (d *Decrypter) Decrypt(from io.Reader) (io.Reader, error) {
 	r, err := age.Decrypt(from, d.identity)
@@ -77,8 +77,8 @@ func (d *Decrypter) Decrypt(from io.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// derivedOnce is an identity that remembers the key of the last header. Deriving a key is slow by
-// intention.
+// derivedOnce is an identity that stores the key of the last header. The derivation of a key is
+// slow on purpose.
 type derivedOnce struct {
 	age.Identity
 	header []*age.Stanza

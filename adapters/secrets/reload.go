@@ -12,8 +12,8 @@ import (
 // checkInterval limits how often sealing checks the file for a change.
 const checkInterval = time.Second
 
-// sameFile reports whether a and b show the same file, time, size and mode. After any difference
-// the file must be read again. A nil info stands for a file that cannot be found.
+// sameFile reports whether a and b show the same file, modification time, size and mode. If they
+// differ, the file must be read again. A nil info stands for a file that cannot be found.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -21,8 +21,9 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }
 
-// currentRing returns the keyring to seal with. At most once per checkInterval it checks the file,
-// and reloads a changed file. It never waits for a different goroutine that checks the file.
+// currentRing returns the keyring to seal with. At most once per checkInterval it checks whether
+// the file has changed, and then reloads it. It does not wait if a different goroutine is checking
+// the file.
 func (s *Sealer) currentRing() *keyring {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()
@@ -34,10 +35,10 @@ func (s *Sealer) currentRing() *keyring {
 	return s.ring.Load()
 }
 
-// ringWithKey returns a keyring to open or check a value that a key made. id identifies the key. If
-// the keyring in use lacks the key, ringWithKey reloads a changed file: a replica with a newer
-// keyset may have made the value. Anyone can send values with invented ids, so an unchanged file is
-// not read again.
+// ringWithKey returns a keyring to open or check a value. id identifies the key that made the
+// value. If the current keyring does not have this key, ringWithKey reloads a changed file, because
+// a replica with a newer keyset may have made the value. It does not read an unchanged file again,
+// because anyone can send values with invented ids.
 func (s *Sealer) ringWithKey(id uint32) *keyring {
 	if ring := s.ring.Load(); ring.has(id) {
 		return ring
@@ -49,7 +50,8 @@ func (s *Sealer) ringWithKey(id uint32) *keyring {
 }
 
 // reloadChanged reads the file if its file info differs from the last time. It calls Stat before it
-// reads. So a write between the two calls is noticed at the next check. The caller holds s.mu.
+// reads. If the file is written between the two calls, the next check therefore finds that the file
+// has changed. The caller holds s.mu.
 func (s *Sealer) reloadChanged() {
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -62,8 +64,8 @@ func (s *Sealer) reloadChanged() {
 	s.reload()
 }
 
-// reload reads the file and uses its keyset. When the file cannot be used, the previous keyset
-// stays in use. The caller holds s.mu.
+// reload reads the file and uses its keyset. If the file cannot be used, the previous keyset stays
+// in use. The caller holds s.mu.
 func (s *Sealer) reload() {
 	version, err := readKeysetFile(s.path)
 	changed := !bytes.Equal(version.content, s.content)
@@ -77,7 +79,7 @@ func (s *Sealer) reload() {
 		}
 		return
 	}
-	// Log an error once, not for each secret that is sealed.
+	// An error is logged once, not for each secret that is sealed.
 	if s.lastError != err.Error() {
 		s.lastError = err.Error()
 		s.Log.Error("the keyset file has changed and cannot be used; the previous keyset stays in use", "error", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// KeyStatus says what a key of a keyset is used for.
+// KeyStatus is what a key of a keyset is used for.
 type KeyStatus string
 
 // A primary key seals and opens secrets. A staged key opens secrets, and becomes primary at the
@@ -43,8 +43,8 @@ func Keys(path string) ([]Key, error) {
 	return keysOf(handle), nil
 }
 
-// Rotate makes the staged key the primary key and returns the keys. Without a staged key it makes a
-// new key the primary key. Secrets that older keys sealed can still be opened.
+// Rotate makes the staged key the primary key and returns the keys. If there is no staged key, it
+// adds a new key and makes it the primary key. Secrets that older keys sealed can still be opened.
 func Rotate(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if newest := keys[len(keys)-1]; newest.Status == Staged {
@@ -62,8 +62,8 @@ func Rotate(path string) ([]Key, error) {
 	})
 }
 
-// Stage adds a staged key and returns the keys. Staging gives every replica the key before the
-// first replica seals with it. Stage fails with ErrStaged when the keyset already has a staged key.
+// Stage adds a staged key and returns the keys. All replicas can then read the key before the first
+// replica seals with it. Stage fails with ErrStaged when the keyset already has a staged key.
 func Stage(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if keys[len(keys)-1].Status == Staged {
@@ -131,8 +131,8 @@ func load(path string) (*keyset.Handle, error) {
 	return decode(content)
 }
 
-// keysOf returns the keys with their status. New keys are added at the end. So a key after the
-// primary key has never been primary, and is staged.
+// keysOf returns the keys with their status. New keys are added at the end. A key after the primary
+// key has therefore never been primary: it is staged.
 func keysOf(handle *keyset.Handle) []Key {
 	keys := make([]Key, handle.Len())
 	afterPrimary := false

@@ -38,12 +38,12 @@ type Sealer struct {
 	ring atomic.Pointer[keyring] // the keyring in use; reading it needs no lock
 
 	mu sync.Mutex // held while the file is checked and read
-	// content is the content of the keyring in use. lastRead is the file info before the last time
-	// that the file was read, and nil when there was no file.
+	// content is the content of the file from which the current keyring was read. lastRead is the
+	// file info just before the file was last read. It is nil if there was no file.
 	content  []byte
 	lastRead fs.FileInfo
-	// checkedAt is when sealing last checked the file for a change. lastError is the text of the last
-	// reload's error, "" when the reload succeeded.
+	// checkedAt is when Seal last checked the file for a change. lastError is the text of the last
+	// reload's error, "" if the reload succeeded.
 	checkedAt time.Time
 	lastError string
 }
@@ -73,7 +73,7 @@ func (s *Sealer) loadRing(content []byte) error {
 	return nil
 }
 
-// Seal implements ports.Sealer. Open must be passed the same associatedData.
+// Seal implements ports.Sealer. Open must get the same associatedData.
 func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) {
 	sealed, err := s.currentRing().Encrypt([]byte(plain.Reveal()), []byte(associatedData))
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) 
 	return sealed, nil
 }
 
-// Open implements ports.Sealer. Its error is the same for all causes, because the cause would help
-// only an attacker. Open checks the keyset file for a change if it does not know the key.
+// Open implements ports.Sealer. Its error is the same for all causes, because the cause would only
+// help an attacker. Open checks the keyset file for a change if it does not know the key.
 func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
 	var plain []byte
 	id, err := sealingKey(sealed)

@@ -23,7 +23,7 @@ const scope = "github.com/tenantry/tenantry/adapters/telemetry"
 // CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
 	Provider string
-	// Log receives a line for each call without an answer.
+	// Log receives a line for each call that got no answer.
 	Log *slog.Logger
 	// CustomerData allows tenant ids, domains and addresses in spans. They are never in metrics or
 	// in the log.
@@ -68,7 +68,8 @@ func Calls(o CallOptions) (wire.Interceptor, error) {
 }
 
 // severity returns whether a call with this error is logged as failed, and the level of the log
-// line. A refusal is an answer, so it is not logged. Neither is a call that its caller cancelled.
+// line. A refusal is an answer, so it is not logged. A call that its caller cancelled is not logged
+// either.
 func severity(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:

@@ -21,8 +21,8 @@ type Enforcement struct {
 	changes, runs metric.Int64Counter
 }
 
-// NewEnforcement registers the metrics with the global meter provider. Each counter starts at 0 for
-// every action and outcome, so that Prometheus sees the first increase.
+// NewEnforcement registers the metrics with the global meter provider. Each counter exists with the
+// value 0 for every action and outcome, so that Prometheus sees the first increase.
 func NewEnforcement() (*Enforcement, error) {
 	meter := otel.Meter(scope)
 	lag, errLag := meter.Float64Histogram("tenantry.enforcement.lag", metric.WithUnit("s"),
@@ -47,7 +47,7 @@ func NewEnforcement() (*Enforcement, error) {
 	return e, nil
 }
 
-// errInternal represents all errors that do not come from a provider.
+// errInternal stands for all errors that are not from a provider.
 var errInternal = errors.New("failed")
 
 // RecordLag records the time between the first message beyond the limit and the storage of the block.

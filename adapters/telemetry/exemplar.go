@@ -13,13 +13,13 @@ import (
 
 // traceOnly returns reservoirs whose exemplars contain only the ids of trace and span. By default
 // the SDK adds the attributes that a view has removed from the series. Such attributes can be
-// longer than Prometheus allows, and then every scrape reports an error.
+// longer than Prometheus allows. Then every scrape would report an error.
 func traceOnly(aggregation sdkmetric.Aggregation) exemplar.ReservoirProvider {
 	provider := sdkmetric.DefaultExemplarReservoirProviderSelector(aggregation)
 	return func(attributes attribute.Set) exemplar.Reservoir { return withoutAttributes{provider(attributes)} }
 }
 
-// withoutAttributes drops, from each measurement, the attributes that a view has removed.
+// withoutAttributes omits from each measurement the attributes that a view has removed.
 type withoutAttributes struct{ exemplar.Reservoir }
 
 // Offer implements exemplar.Reservoir.

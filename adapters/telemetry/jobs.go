@@ -22,7 +22,7 @@ type Jobs struct {
 	CustomerData bool
 }
 
-// Step runs a step inside a span. The span's outcome is the outcome of run's error.
+// Step runs a step inside a span. The error of run determines the outcome of the span.
 func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step, run func(context.Context) error) {
 	attributes := []attribute.KeyValue{
 		attribute.String("tenantry.job.id", j.ID), attribute.String("tenantry.job.stage", string(j.Stage)),
@@ -47,7 +47,8 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 }
 
 // DomainChecks registers the counter of repeated DNS checks of verified domains. It returns the
-// function that counts a check by its result. The counter starts at 0 for each value of results.
+// function that counts a check by its result. The counter exists with the value 0 for each value of
+// results.
 func DomainChecks(results ...string) (count func(ctx context.Context, result string), err error) {
 	checks, err := otel.Meter(scope).Int64Counter("tenantry.domain.checks",
 		metric.WithDescription("Reads of the DNS of verified domains, made by the service itself, by result."))

@@ -40,13 +40,13 @@ type Options struct {
 
 // Start installs the global tracer provider, meter provider and propagator. It returns the function
 // that flushes and stops them. The standard OTEL_* variables configure the exporters. Without these
-// variables nothing is exported, and the metrics are only in the registry. Start fails if an
+// variables, Start exports nothing, and the metrics are only in the registry. Start fails if an
 // exporter cannot be configured.
 func Start(ctx context.Context, o Options) (func(context.Context) error, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Warn("telemetry export failed", "error", err)
 	}))
-	// Only the trace context is propagated: callers' baggage must not reach other services.
+	// Only the trace context is propagated. The baggage of callers must not reach other services.
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	res, err := identity(ctx, o)
 	if err != nil {
@@ -114,9 +114,9 @@ func meter(ctx context.Context, res *resource.Resource, registry *prometheus.Reg
 	return sdkmetric.NewMeterProvider(opts...), nil
 }
 
-// views filter the metrics of libraries. They keep only attributes with few values. A plugin's
-// socket, for example, is new at each start. go.sql.query_timing is dropped, because package
-// bunotel measures statements in whole milliseconds.
+// views filter the metrics of libraries. They keep only attributes that have few values. A plugin's
+// socket, for example, has a new value at each start. go.sql.query_timing is dropped, because
+// package bunotel measures statements in whole milliseconds.
 var views = []sdkmetric.View{
 	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
 	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),
@@ -134,7 +134,7 @@ func drop(name string) sdkmetric.View {
 }
 
 // anySet reports whether at least one of the variables is set and the SDK is not disabled. Without
-// this check the exporters would send to their default address, even without a collector.
+// this check, the exporters would send data to their default address even if there is no collector.
 func anySet(variables ...string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false

@@ -23,12 +23,12 @@ type Webhooks struct {
 // The results of a try.
 const (
 	resultAccepted = "accepted" // the endpoint answered with a 2xx status
-	resultRejected = "rejected" // it answered with a different status
+	resultRejected = "rejected" // the endpoint answered with a different status
 	resultNoAnswer = "no_answer"
 )
 
-// NewWebhooks registers the metrics with the global meter provider. The counter starts at 0 for
-// every result.
+// NewWebhooks registers the metrics with the global meter provider. The counter exists with the
+// value 0 for every result.
 func NewWebhooks() (*Webhooks, error) {
 	meter := otel.Meter(scope)
 	attempts, errAttempts := meter.Int64Counter("tenantry.webhook.attempts",

@@ -41,7 +41,7 @@ key "%s" { algorithm hmac-sha256; secret "%s"; };
 `
 )
 
-// StartBIND starts a server and waits until it answers for each zone. At the start the zones hold
+// StartBIND starts a server and waits until it answers for each zone. At first the zones contain
 // only SOA and NS records.
 func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	port, err := freePort()
@@ -66,8 +66,8 @@ func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	return b, nil
 }
 
-// answers asks for the SOA of every zone. Connecting is not enough, because the port opens before
-// the zones are loaded.
+// answers asks for the SOA of every zone. A successful connection would not be enough, because the
+// port opens before the zones are loaded.
 func (b *BIND) answers(ctx context.Context) error {
 	var d net.Dialer
 	for _, zone := range b.zones {

@@ -33,8 +33,8 @@ func Database(t testing.TB) string {
 	return created
 }
 
-// CreateDatabase creates an empty database and returns its URL. Without a server it fails, so that
-// tests on PostgreSQL are never skipped.
+// CreateDatabase creates an empty database and returns its URL. If there is no server it fails, so
+// that tests on PostgreSQL are never skipped.
 func CreateDatabase() (string, error) {
 	server, err := url.Parse(os.Getenv(PostgresEnv))
 	if err != nil || server.Host == "" {
@@ -46,7 +46,8 @@ func CreateDatabase() (string, error) {
 	return created.String(), query(server.String(), "CREATE DATABASE "+name+" TEMPLATE template0")
 }
 
-// DropDatabase drops a database of CreateDatabase and closes the connections to the database.
+// DropDatabase drops a database that CreateDatabase created. It first closes the connections to the
+// database.
 func DropDatabase(databaseURL string) error {
 	u, err := url.Parse(databaseURL)
 	if err != nil {

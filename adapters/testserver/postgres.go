@@ -34,8 +34,8 @@ import (
 const serverTimeout = 5 * time.Minute
 
 // postgresScript runs the server and waits for the end of the script's standard input. The kernel
-// closes the input when the parent process ends, even after a crash. Then the script ends the
-// server and removes its files. The file "restart" makes the script start the server again.
+// closes the input when the parent process ends, even after a crash. Then the script stops the
+// server and removes its files. If the file "restart" exists, the script starts the server again.
 const postgresScript = `
 exec 3<&0 # what the shell puts into the background loses its input
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
@@ -110,8 +110,8 @@ func (p *Postgres) launch(cmd *exec.Cmd) error {
 	return nil
 }
 
-// await waits until the server answers a query. Connecting is not enough, because the port opens
-// earlier.
+// await waits until the server answers a query. A successful connection would not be enough,
+// because the port opens earlier.
 func (p *Postgres) await(ctx context.Context) error {
 	for {
 		ask := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
@@ -167,8 +167,8 @@ func (p *Postgres) Stop() {
 	<-p.ended
 }
 
-// The range of the ports of freePort. It is below the range from which the kernel takes ephemeral
-// ports. So no connection takes a port between freePort and the start of the server.
+// The range of the ports of freePort. It is below the range of the kernel's ephemeral ports, so
+// that no outgoing connection takes a port before the server starts.
 const minPort, maxPort = 10_000, 32_000
 
 // freePort returns a port on which nothing listens on 127.0.0.1. The port is random, so that tests

@@ -42,7 +42,7 @@ type child struct {
 
 // startChild writes the files to a new directory, starts the program and waits until ready returns
 // nil. As root it starts the program as an unprivileged user. It replaces $DIR in files and
-// arguments by the directory. It fails when the program ends, or is not ready within serverTimeout.
+// arguments by the directory. It fails if the program exits, or is not ready within serverTimeout.
 func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -140,8 +140,8 @@ func findProgram(program string) (string, error) {
 }
 
 // postgresBinaries returns the directory of PostgreSQL's programs. Debian installs each version in
-// a directory outside PATH; the newest version is used. An initdb in PATH may be a link, so the
-// directory of the link's target is searched too.
+// a directory that is not in PATH. postgresBinaries returns that of the newest version. An initdb
+// in PATH may be a link, so the directory of the link's target is searched too.
 func postgresBinaries() (string, error) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(postgresVersion(b), postgresVersion(a)) })

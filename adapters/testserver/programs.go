@@ -59,7 +59,7 @@ func PluginsWithout(t testing.TB, file string) string {
 }
 
 // Benchmarks runs the benchmarks of the calling package whose names match, for one iteration and
-// with -short. It fails the test when a benchmark fails, and when no benchmark matches.
+// with -short. It fails the test if a benchmark fails, or if no benchmark matches.
 func Benchmarks(t *testing.T, match string) {
 	t.Helper()
 	exe, err := os.Executable()

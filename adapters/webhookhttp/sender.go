@@ -4,8 +4,8 @@
 //
 // A customer chooses the URL, so a message could be used to reach the internal network of the
 // service. Sender therefore checks the address of each connection when it is made, after the host
-// name was resolved. It follows no redirects and uses no proxy.
-// It uses only the status and the Retry-After of an answer, and discards the body.
+// name was resolved. It follows no redirects and uses no proxy. It uses only the status and the
+// Retry-After of an answer, and ignores the body.
 package webhookhttp
 
 import (
@@ -30,14 +30,16 @@ import (
 )
 
 const (
-	// sendLimit bounds one try, from the resolution of the host to the end of the answer.
+	// sendLimit limits the duration of one try, from the resolution of the host to the end of the
+	// answer.
 	sendLimit = 15 * time.Second
-	// lookupLimit bounds the resolution of the host of a new URL.
+	// lookupLimit limits how long the resolution of a new URL's host may take.
 	lookupLimit = 5 * time.Second
-	// maxDiscarded is how much of an answer is read, so that the connection can be used again.
+	// maxDiscarded is how many bytes of an answer are read, so that the connection can be used
+	// again.
 	maxDiscarded = 4 << 10
-	// maxIdle is how many connections are kept for the next message, and maxIdlePerHost how many of
-	// them to one host, which can have the endpoints of many accounts.
+	// maxIdle is how many idle connections are kept for later messages. maxIdlePerHost is how many
+	// of them may be to one host, because one host can have the endpoints of many accounts.
 	maxIdle        = 1024
 	maxIdlePerHost = 128
 )
@@ -46,9 +48,10 @@ const (
 type Options struct {
 	// AllowPrivate allows private addresses, and http to loopback. It is for sandboxes.
 	AllowPrivate bool
-	// Resolver is the system's resolver unless set.
+	// Resolver resolves the hosts of URLs. The default is the system's resolver.
 	Resolver *net.Resolver
-	// Roots are the certificate authorities of endpoints, those of the system unless set.
+	// Roots are the certificate authorities that endpoints may use. The default is those of the
+	// system.
 	Roots *x509.CertPool
 }
 
@@ -82,14 +85,14 @@ func New(o Options) *Sender {
 	return s
 }
 
-// errForbidden is the error of a connection to an address that messages may not be sent to.
+// errForbidden is the error of a connection to an address to which messages must not be sent.
 var errForbidden = errors.New("the host resolves to an address that is not public")
 
-// plainHTTP marks the context of a message over http.
+// plainHTTP is the context key that marks a message over http.
 type plainHTTP struct{}
 
-// checkConnection is called for each connection with the address that was resolved for it, so a
-// host whose name resolves differently at each look-up cannot evade the check.
+// checkConnection is called for each connection with the address to which the host was resolved. A
+// host whose name resolves to a different address each time therefore cannot evade the check.
 func (s *Sender) checkConnection(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || !s.allowed(target.Addr(), ctx.Value(plainHTTP{}) != nil) {
@@ -153,7 +156,7 @@ func (s *Sender) parse(raw string) (*url.URL, error) {
 
 func notVisible(r rune) bool { return r <= ' ' || r >= 0x7f }
 
-// resolve returns the addresses of a host. Its queries are those of the dialer.
+// resolve returns the addresses of a host. It sends the same queries as the dialer.
 func (s *Sender) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
@@ -183,7 +186,7 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	defer cancel()
 	u, err := s.parse(m.URL)
 	if err != nil {
-		return r, errForbidden // the setting changed since the URL was stored
+		return r, errForbidden // the setting AllowPrivate has changed since the URL was stored
 	}
 	if u.Scheme == "http" {
 		ctx = context.WithValue(ctx, plainHTTP{}, true)
@@ -201,13 +204,13 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 		return r, err
 	}
 	r.StatusCode, r.RetryAfter = response.StatusCode, retryAfter(response.Header.Get("Retry-After"), time.Now())
-	// The status is the answer, so an error in the body does not matter.
+	// Only the status of the answer matters, so an error while the body is read is ignored.
 	_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
 	_ = response.Body.Close()
 	return r, nil
 }
 
-// maxRetryAfter is a number of seconds above each Retry-After that is honoured.
+// maxRetryAfter is the largest number of seconds that retryAfter returns. Callers wait less.
 const maxRetryAfter = 1 << 30
 
 // retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.
@@ -221,7 +224,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// describe returns the reason of a failure in words that contain nothing of the answer.
+// describe returns the reason of a failure in words that contain nothing from the answer.
 func describe(err error) string {
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError

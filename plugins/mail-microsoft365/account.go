@@ -31,8 +31,8 @@ type accountPatch struct {
 	Policies  string          `json:"passwordPolicies"`
 }
 
-// OpenSignIn implements sdk.MailTenant. It addresses the account by object id, because it may
-// change the sign-in name. Without an object id it uses the address.
+// OpenSignIn implements sdk.MailTenant. It identifies the account by its object id, because it may
+// change the sign-in name. If there is no object id, it uses the address.
 func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -65,9 +65,9 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 }
 
 // RemoveMailbox implements sdk.MailTenant. Graph deletes the mailbox with its account, and keeps
-// both for 30 days. A new account never gets the object id of a deleted one. An account that Graph
-// does not show may be deleted, or may be too new to show. RemoveMailbox therefore also checks that
-// Exchange shows no mailbox of the account.
+// both for 30 days. A new account never gets the object id of a deleted one. If Graph does not show
+// an account, the account may be deleted, or Graph may not show it yet. RemoveMailbox therefore
+// also checks that Exchange shows no mailbox of the account.
 func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
 	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodDelete, graph.PathWith("/users/%s", objectID), nil)
 	switch {
@@ -98,8 +98,8 @@ func (c *tenantClient) checkRemoved(ctx context.Context, objectID string) error 
 	}
 }
 
-// accountError turns a 404 into NotReady: Exchange creates the account, and Graph shows it seconds
-// to minutes later. Other errors are returned unchanged.
+// accountError returns NotReady for a 404: Exchange creates the account, and Graph shows it seconds
+// to minutes later. It returns other errors unchanged.
 func accountError(err error) error {
 	if graph.Status(err) == http.StatusNotFound {
 		return call.NotReady("the directory does not show the mailbox's account yet", call.CauseOf(err))

@@ -16,10 +16,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Bootstrap implements sdk.MailTenant. It assigns the directory role if that is allowed, probes
-// Exchange, and then requests the organization's customization. A step that is already done is
-// skipped, so Bootstrap can be repeated at any point. A token contains the grants of the time of
-// its issue, so Bootstrap replaces old tokens.
+// Bootstrap implements sdk.MailTenant. It assigns the directory role if it is allowed to, probes
+// Exchange, and then requests the organization's customization. It skips a step that is already
+// done, so it can be repeated at any time. A token contains the grants at the time of its issue, so
+// Bootstrap replaces old tokens.
 func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -58,8 +58,8 @@ type organizationConfig struct {
 	Dehydrated exchange.Bool `json:"IsDehydrated"`
 }
 
-// probe reads the organization's configuration, the cheapest cmdlet that needs both the app role
-// and the directory role.
+// probe reads the organization's configuration. This is the cheapest cmdlet that requires both the
+// app role and the directory role.
 func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 	rows, err := exchange.Invoke[organizationConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetOrganizationConfig, Select: []string{"Name", "IsDehydrated"},
@@ -74,8 +74,8 @@ func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 }
 
 // missingGrant returns the progress of a bootstrap whose probe was refused. Status 401 means that
-// the app role is missing. Status 403 means that the directory role is missing. Either grant may
-// also exist and not have taken effect yet.
+// the app role is missing. Status 403 means that the directory role is missing. The grant may also
+// exist without being effective yet.
 func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status int) (tenant.Progress, error) {
 	if status == http.StatusUnauthorized {
 		granted, err := c.appRoleGranted(ctx, role.principal)
@@ -98,13 +98,14 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 	return waiting("the mail server's grants are taking effect; this takes minutes, sometimes an hour"), nil
 }
 
-// retryInterval is the minimum time between two customization requests of a tenant. It is also the
-// time for which a refusal to read service principals is remembered.
+// retryInterval is the minimum time between two customization requests of a tenant. If the tenant
+// refuses to let tenantry read service principals, it is also the minimum time until the next
+// attempt.
 const retryInterval = time.Hour
 
 // requestCustomization requests the organization's customization at most once in retryInterval.
-// Exchange answers a second request with an unspecific error. requestCustomization ignores that
-// error and reads the state again.
+// Exchange answers a second request with an error that has no specific type. requestCustomization
+// ignores such an error and reads the state again.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	preparing := waiting("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state

@@ -22,7 +22,7 @@ const (
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// consentTimeout is how long the token endpoint and Graph may take to know a new consent.
+// consentTimeout is how long it may take until the token endpoint and Graph know a new consent.
 const consentTimeout = 2 * time.Minute
 
 // ConsentURL implements sdk.MailPlatform.
@@ -43,8 +43,8 @@ func (p *platform) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) 
 }
 
 // Administrator implements sdk.MailPlatform. It checks the sign-in first, then the tenant's
-// consent, then the role Global Administrator. The role is read from the ID token, or from the
-// directory if the token does not list it.
+// consent, then the role Global Administrator. It looks for the role in the ID token and, if the
+// token does not list it, in the directory.
 func (p *platform) Administrator(ctx context.Context, s sdk.SignIn, code secret.Text) (tenant.Administrator, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -69,8 +69,8 @@ func (p *platform) Administrator(ctx context.Context, s sdk.SignIn, code secret.
 
 // waitForConsent waits until the application can read the tenant's organization record. A token
 // alone proves nothing, because the login host also issues tokens without any permission.
-// waitForConsent fails with ConsentDeclined when the tenant still denies access after
-// consentTimeout, or denies it for a reason that waiting does not change.
+// waitForConsent fails with ConsentDeclined if the tenant still denies access after consentTimeout,
+// or denies it for a permanent reason.
 func (c *tenantClient) waitForConsent(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()
@@ -93,14 +93,14 @@ type roleAssignment struct {
 }
 
 // grants reports whether the assignment gives the role to the principal in the whole directory. It
-// checks all fields, in case the server ignored the filter of the request.
+// checks all fields, because the server could have ignored the filter of the request.
 func (a roleAssignment) grants(principal, role string) bool {
 	return equalFold(a.Principal, principal) && equalFold(a.Role, role) && a.Scope == "/"
 }
 
 var roleAssignments = graph.StaticPath("/roleManagement/directory/roleAssignments")
 
-// checkGlobalAdministrator returns nil when the person with this object id is Global Administrator
+// checkGlobalAdministrator returns nil if the person with this object id is a Global Administrator
 // of the tenant, and a NotAdministrator refusal otherwise.
 func (c *tenantClient) checkGlobalAdministrator(ctx context.Context, objectID string) error {
 	id, ok := tenant.ParseGUID(objectID)

@@ -14,11 +14,12 @@ import (
 )
 
 // createOnce creates an object that must not be created twice. find reads the object by its natural
-// key. createOnce calls find first, and again after a create that may have had an effect. It calls
-// create again only if the object does not exist and the platform was out of service.
+// key. createOnce calls find before it calls create, and after a create that may have had an
+// effect. It calls create again only if the object does not exist and the platform was out of
+// service.
 //
-// isConflict reports whether an error says that the object exists. After such an error createOnce
-// repeats find for some seconds. finalError translates the error that createOnce returns.
+// isConflict reports whether an error means that the object exists. After such an error, createOnce
+// calls find repeatedly for some seconds. finalError translates the error that createOnce returns.
 func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,
@@ -49,8 +50,8 @@ func createOnce[T any](
 	}
 }
 
-// conflictLookups is how often createOnce looks for an object that the platform reports as
-// existing. Replicas take some seconds to show what an earlier request has created.
+// conflictLookups is how often createOnce looks for an object if the platform reports that the
+// object exists. It can take some seconds until the platform's replicas show a new object.
 const conflictLookups = 5
 
 func findAgain[T any](ctx context.Context, p call.RetryPolicy, times int, find func() (T, error)) (T, error) {
@@ -70,8 +71,8 @@ func isAbsent(err error) bool {
 // hasKind reports whether err is an outcome of this kind.
 func hasKind(err error, kind outcome.Kind) bool { return outcome.Of(err) == kind }
 
-// retryNotFound repeats a request while Graph answers 404, up to the number of attempts of the
-// retry policy. Graph's replicas need some seconds to know a new object.
+// retryNotFound repeats a request while Graph answers 404, but at most as often as the retry policy
+// allows. It takes some seconds until Graph's replicas show a new object.
 func retryNotFound[T any](ctx context.Context, c *tenantClient, send func() (T, error)) (T, error) {
 	p := c.platform.state.retry
 	for n := 0; ; n++ {

@@ -20,15 +20,15 @@ import (
 // is rare.
 const maxAliases = 4
 
-// CreateMailbox implements sdk.MailTenant. It repeats a request only after 429, after 503, and when
-// no connection was made. The caller decides whether to repeat a call after other failures.
-// CreateMailbox refuses a taken address at once, even if a lookup does not show the object that
-// holds the address.
+// CreateMailbox implements sdk.MailTenant. It repeats a request only after status 429 or 503, or if
+// no connection could be made. After other failures the caller decides whether to repeat the call.
+// If the address is in use, CreateMailbox refuses at once, even if no lookup shows the object with
+// the address.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	m.Address = strings.ToLower(m.Address)
-	unavailable := false // Exchange answered an earlier request with 503 and may have executed it
+	unavailable := false // Exchange answered an earlier request with 503, and may have executed it
 	return call.Retry(ctx, c.platform.state.retry, call.Repeatable, func() (mailbox.Platform, error) {
 		created, err := c.createOrFind(ctx, m)
 		if unavailable && isTaken(err) {
@@ -41,9 +41,9 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 	})
 }
 
-// createOrFind runs New-Mailbox. If that fails, a lookup by address decides. A shared mailbox with
-// the address counts as created. If a different object holds the address, the call is refused. If
-// only the alias is taken, the next alias is tried.
+// createOrFind runs New-Mailbox. If that fails, it looks for the address. If a shared mailbox has
+// the address, the mailbox counts as created. If a different object has the address, the call is
+// refused. If only the alias is in use, createOrFind tries the next alias.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	for alias := 0; ; alias++ {
 		created, err := c.newMailbox(ctx, m, alias)
@@ -58,11 +58,11 @@ func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbo
 		case lookErr == nil:
 			return found, nil
 		case err == nil:
-			return created, nil // the object id is not known yet; OpenSignIn waits for the account
+			return created, nil // the object id is not known yet, so OpenSignIn waits for the account
 		case inUse:
 			return created, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
 		case !isAbsent(lookErr):
-			return created, call.Permanent(err) // a creation is not repeated without a lookup
+			return created, call.Permanent(err) // without a lookup, the creation must not be repeated
 		case !isTaken(err) || alias+1 == maxAliases || exchange.MessageContains(err, m.Address):
 			return created, err
 		}
@@ -72,14 +72,14 @@ func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbo
 // isUnsent reports whether a request did not reach the provider.
 func isUnsent(err error) bool { return call.CauseOf(err) == call.CauseUnreachable }
 
-// isTaken reports whether Exchange says that the address or the alias is taken.
+// isTaken reports whether Exchange says that the address or the alias is in use.
 func isTaken(err error) bool { return exchange.Is(err, exchange.AddressTaken, exchange.Exists) }
 
-// newMailbox runs New-Mailbox without password and sign-in name. Microsoft does not document
-// whether Exchange honours them for a shared mailbox, so OpenSignIn sets both through Graph.
+// newMailbox runs New-Mailbox without a password and a sign-in name. Microsoft does not document
+// whether Exchange uses them for a shared mailbox, so OpenSignIn sets both through Graph.
 func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int) (mailbox.Platform, error) {
 	once := c.exchange
-	once.Retry.MaxAttempts = 1 // CreateMailbox repeats it
+	once.Retry.MaxAttempts = 1 // CreateMailbox repeats the call
 	rows, err := exchange.Invoke[mailboxRow](ctx, once, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.NewMailbox,
 		Parameters: map[string]any{
@@ -112,8 +112,8 @@ func newMailboxError(err error) error {
 	}
 }
 
-// mailboxAlias returns the n-th alias to try for an address. The result depends on its arguments
-// alone.
+// mailboxAlias returns the n-th alias to try for an address. The same arguments always give the
+// same alias.
 func mailboxAlias(address string, n int) string {
 	if n > 0 {
 		address += "#" + strconv.Itoa(n)

@@ -40,8 +40,8 @@ func (c *tenantClient) organization(ctx context.Context) (organization, error) {
 	return all[0], nil
 }
 
-// Profile implements sdk.MailTenant. Each sync calls it first, so it replaces an old token: a revoked
-// consent is noticed before the token expires.
+// Profile implements sdk.MailTenant. Each sync first calls Profile. It replaces an old token, so
+// that a sync notices a revoked consent before the token expires.
 func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 	c.graph.Tokens.RenewOld()
 	org, err := c.organization(ctx)
@@ -66,8 +66,8 @@ type user struct {
 	Licenses []json.RawMessage `json:"assignedLicenses"`
 }
 
-// hasMailbox reports whether the user has a licensed mailbox: at least one licence, and a mail
-// property that is not explicitly null or empty.
+// hasMailbox reports whether the user has a licensed mailbox: the user has at least one licence,
+// and the mail property is neither null nor empty.
 func (u user) hasMailbox() bool {
 	mail := string(bytes.TrimSpace(u.Mail))
 	return len(u.Licenses) > 0 && mail != "null" && mail != `""`

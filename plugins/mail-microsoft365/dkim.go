@@ -53,17 +53,17 @@ func (s signingConfig) isFor(name string) bool {
 	return false
 }
 
-// noKeys is the status of a DKIM configuration without keys. Its CNAME targets, if it shows any,
-// are not valid.
+// noKeys is the status of a DKIM configuration without keys. If such a configuration shows CNAME
+// targets, they are not valid.
 const noKeys = "NoDKIMKeys"
 
-// hasKeys reports whether the platform has named both CNAME targets.
+// hasKeys reports whether the configuration contains both CNAME targets.
 func (s signingConfig) hasKeys() bool {
 	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), noKeys)
 }
 
-// signing returns the CNAME records that the platform names. Their targets cannot be computed,
-// because each contains a letter that no other answer shows.
+// signing returns the CNAME records of the configuration. Their targets cannot be derived from the
+// domain, because each contains a letter that the platform shows nowhere else.
 func (s signingConfig) signing(name string) dns.Signing {
 	if !s.hasKeys() {
 		return dns.Signing{}
@@ -107,8 +107,8 @@ func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Sign
 		return config.signing(name), err
 	}
 	if found {
-		// Enabling a configuration creates its keys. The refusal that the CNAME records are missing
-		// is expected here.
+		// Enabling a configuration creates its keys. It is expected that Exchange refuses this
+		// because the CNAME records are missing.
 		err = c.setSigning(ctx, name)
 	} else {
 		_, err = exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{

@@ -26,7 +26,7 @@ type graphDomain struct {
 const emailService = "Email"
 
 // writableServices are the services that EnableMail may write back. Graph also lists services that
-// an application may not set.
+// an application must not set.
 var writableServices = []string{emailService, "OfficeCommunicationsOnline", "Yammer"}
 
 func (d graphDomain) mailEnabled() bool {
@@ -71,8 +71,8 @@ func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, er
 	return d, nil
 }
 
-// AddDomain implements sdk.MailTenant. It returns when the directory shows the domain, or after
-// some seconds, because callers read the domain next.
+// AddDomain implements sdk.MailTenant. Callers read the domain next, so AddDomain waits until the
+// directory shows the domain, but only for some seconds.
 func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if builtin(name) {
 		return domain.Platform{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
@@ -94,13 +94,13 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	return d.toPort(name), nil
 }
 
-// isConflict reports whether err can mean that the object exists already.
+// isConflict reports whether err can mean that the object already exists.
 func isConflict(err error) bool {
 	return graph.Status(err) == http.StatusConflict || graph.ObjectExists(err)
 }
 
-// addDomainError translates a refusal to add a domain that the tenant does not hold. A refusal with
-// an unknown text stays an error of the platform, so that the caller can try again.
+// addDomainError translates the refusal to add a domain that the tenant does not have. A refusal
+// with an unknown text stays an error of the platform, so that the caller can try again.
 func addDomainError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -114,14 +114,14 @@ func addDomainError(err error) error {
 	}
 }
 
-// namesOtherTenant reports whether the text of a refusal says that another tenant holds the domain.
-// Graph has no code for this case.
+// namesOtherTenant reports whether the text of a refusal says that another tenant has the domain.
+// Graph has no error code for this case.
 func namesOtherTenant(err error) bool {
 	return graph.Status(err) == http.StatusBadRequest &&
 		graph.MessageContains(err, "other organi", "different organi", "other tenant", "different tenant")
 }
 
-// lostRace returns the NotReady outcome for an error that graph.LostRace reports.
+// lostRace returns the NotReady outcome for an error for which graph.LostRace is true.
 func lostRace(err error) error {
 	return call.NotReady("a concurrent change at the mail platform prevented this one", call.CauseOf(err))
 }
@@ -142,7 +142,8 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
-	// The request was refused or had no answer: read whether the domain is verified.
+	// The request was refused or got no answer, so VerifyDomain reads whether the domain is
+	// verified.
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:
@@ -156,7 +157,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	}
 }
 
-// verificationError translates a refusal to verify a domain that this tenant has not verified.
+// verificationError translates the refusal to verify a domain that is not verified in this tenant.
 func verificationError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -164,8 +165,8 @@ func verificationError(err error) error {
 	case graph.LostRace(err):
 		return lostRace(err)
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
-		// Graph gives this answer for a domain that this tenant has verified, while a replica does
-		// not show the verification yet.
+		// Graph gives this answer if this tenant has verified the domain but a replica does not
+		// show that yet.
 		return call.NotReady("the mail platform does not show the verification yet", call.CauseOf(err))
 	case graph.Status(err) == http.StatusBadRequest:
 		return call.Refuse(fault.VerificationFailed, "the mail platform does not see the verification record yet", call.CauseOf(err))
@@ -175,7 +176,7 @@ func verificationError(err error) error {
 }
 
 // RemoveDomain implements sdk.MailTenant. Graph has one code for all refusals, so RemoveDomain
-// explains a refusal by the state of the domain and not by the text of the answer.
+// finds the reason of a refusal in the state of the domain.
 func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -192,8 +193,8 @@ func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	}
 }
 
-// removalError translates a refusal to remove a domain. It returns the refusal unchanged if nothing
-// uses the domain.
+// removalError translates the refusal to remove a domain. If nothing uses the domain, it returns
+// the refusal unchanged.
 func (c *tenantClient) removalError(ctx context.Context, name string, refusal error) error {
 	d, err := c.domain(ctx, name)
 	if err != nil {
@@ -209,9 +210,9 @@ func (c *tenantClient) removalError(ctx context.Context, name string, refusal er
 	return refusal
 }
 
-// EnableMail implements sdk.MailTenant. It keeps the services that are on. A verified domain may
-// list the service Email already, but Exchange accepts the domain only after a write. So EnableMail
-// always writes.
+// EnableMail implements sdk.MailTenant. It keeps the other services of the domain. A verified
+// domain may already list the service Email, but Exchange accepts the domain only after a write.
+// Therefore EnableMail always writes.
 func (c *tenantClient) EnableMail(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// Exchange.ManageAsApp is the app role that allows tenantry to run cmdlets. manageAsApp is its id,
-// manageAsAppName its name in tokens.
+// Exchange.ManageAsApp is the app role that allows tenantry to run cmdlets. manageAsApp is the id
+// of the role, and manageAsAppName is its name in tokens.
 const (
 	manageAsApp     = "dc50a0fb-09a3-484d-be87-e023b12c6440"
 	manageAsAppName = "Exchange.ManageAsApp"
@@ -22,7 +22,7 @@ const (
 // roleStatus says whether the application's service principal holds the role Exchange
 // Administrator.
 type roleStatus struct {
-	principal string // object id of the service principal, "" while unknown
+	principal string // object id of the service principal, "" if unknown
 	state     roleState
 }
 
@@ -30,15 +30,15 @@ type roleState int
 
 const (
 	roleHeld            roleState = iota + 1
-	roleAssigned                  // assigned by this call
-	roleRefused                   // not held, and the tenant does not allow tenantry to assign it
-	roleUnreadable                // tenantry may not read the role assignments
+	roleAssigned                  // this call has assigned the role
+	roleRefused                   // the role is not held, and the tenant does not allow tenantry to assign it
+	roleUnreadable                // tenantry must not read the role assignments
 	principalNotVisible           // the directory does not show the service principal yet
 )
 
-// ensureRole assigns the role Exchange Administrator to the application's service principal if it
-// is missing. If the tenant refuses the assignment, the result has the state roleRefused and the
-// error is nil.
+// ensureRole assigns the role Exchange Administrator to the application's service principal, if the
+// principal does not hold it. If the tenant refuses the assignment, the result has the state
+// roleRefused and the error is nil.
 func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	principal, err := c.servicePrincipal(ctx)
 	switch {
@@ -62,8 +62,8 @@ func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	return roleStatus{principal, state}, err
 }
 
-// assignRole assigns the role. Graph answers a second assignment with a conflict, so the request
-// can be repeated.
+// assignRole assigns the role. The request can be repeated, because Graph answers a second
+// assignment with a conflict.
 func (c *tenantClient) assignRole(ctx context.Context, principal string) (roleState, error) {
 	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodPost, roleAssignments, map[string]string{
 		"@odata.type":      "#microsoft.graph.unifiedRoleAssignment",
@@ -86,9 +86,9 @@ type servicePrincipal struct {
 }
 
 // servicePrincipal returns the object id of the application in the tenant. If the directory does
-// not show the service principal, the id comes from the access token. If the token has no id
-// either, it returns "" when reading is forbidden, and NotReady when the principal may still
-// appear.
+// not show the service principal, it returns the id in the access token. If the token contains no
+// id, it returns "" if the directory must not be read, and NotReady if the directory may show the
+// principal later.
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
 	if !state.principalsForbidden.within(c.id, state.now(), retryInterval) {
@@ -110,7 +110,7 @@ func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 }
 
 // principalFromToken returns the object id in the access token. If the token contains no object id,
-// it returns the error missing.
+// it returns missing.
 func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {
@@ -136,8 +136,8 @@ type appRoleAssignment struct {
 	Role string `json:"appRoleId"`
 }
 
-// appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If the
-// directory may not be read, the roles of the access token decide.
+// appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If tenantry
+// must not read the directory, it looks for the role in the access token.
 func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
 	if principal == "" {
 		return unknown, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// subscription is a product that the tenant has bought or has on trial.
+// subscription is a product that the tenant has bought or is trying out.
 type subscription struct {
 	Trial    bool          `json:"isTrial"`
 	Status   string        `json:"status"`
@@ -23,8 +23,8 @@ type servicePlan struct {
 	Name string `json:"servicePlanName"`
 }
 
-// emailPlans are the service plans that include a mailbox. A plan also matches if its name starts
-// with a listed name and an underscore, as variants for government do. Foundation, archive,
+// emailPlans are the service plans that include a mailbox. A plan also matches if its name begins
+// with a listed name and an underscore, like the variants for governments. Foundation, archive,
 // analytics and multi-geo plans include no mailbox.
 //
 // UNVERIFIED: Microsoft does not publish which plans count as licences for e-mail, nor whether a
@@ -42,8 +42,9 @@ func (s subscription) includesMailbox() bool {
 	})
 }
 
-// active reports whether the subscription counts: its status is Enabled or Warning. Warning means a
-// late payment. Suspended, LockedOut and Deleted do not count.
+// active reports whether the licences of the subscription count. They count if its status is
+// Enabled, or Warning, which means that a payment is late. They do not count if its status is
+// Suspended, LockedOut or Deleted.
 func (s subscription) active() bool {
 	return equalFold(s.Status, "Enabled") || equalFold(s.Status, "Warning")
 }

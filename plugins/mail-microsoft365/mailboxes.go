@@ -28,8 +28,8 @@ var mailboxProperties = []string{
 	"RecipientTypeDetails", "AccountDisabled", "WhenMailboxCreated",
 }
 
-// shared reports whether the row is a shared mailbox with an address. It is checked in case the
-// server ignored the filter.
+// shared reports whether the row is a shared mailbox with an address. The check is needed because
+// the server could have ignored the filter.
 func (r mailboxRow) shared() bool {
 	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
 }
@@ -64,7 +64,7 @@ func (c *tenantClient) Mailbox(ctx context.Context, address string) (mailbox.Pla
 }
 
 // mailboxByAddress returns the shared mailbox with this primary address, or a MailboxNotFound
-// refusal. inUse reports whether the address belongs to a different mailbox.
+// refusal. inUse is true if a different mailbox has the address.
 func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (found mailbox.Platform, inUse bool, err error) {
 	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,

@@ -13,7 +13,7 @@
 //     settings.
 //   - rules.go, rulesteps.go, rulerow.go, trace.go: rules that block senders, and the message
 //     trace.
-//   - create.go: how a create request is repeated without creating an object twice.
+//   - create.go: how a request is repeated without creating an object twice.
 //
 // The packages below: call sends HTTP requests, login gets tokens and checks sign-ins, graph talks
 // to Microsoft Graph, exchange runs cmdlets, and simulator imitates all three hosts.

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// processState is shared by all calls of the process: connections, caches of tokens and keys,
-// rate limits, and the waits that Microsoft asked for. It holds no client secret or certificate.
+// processState is shared by all calls of the process: connections, caches of tokens and keys, rate
+// limits, and the waits that Microsoft asked for. It contains no client secret or certificate.
 type processState struct {
 	httpClient             *http.Client
 	tokenCache             *login.TokenCache
@@ -38,7 +38,7 @@ func newProcessState() *processState {
 	}
 }
 
-// newPlatform returns the provider for one connection. It fails with ServiceUnavailable when a
+// newPlatform returns the provider for one connection. It fails with ServiceUnavailable if a
 // setting is missing or invalid.
 func (state *processState) newPlatform(c sdk.Connection) (sdk.MailPlatform, error) {
 	s, err := readSettings(c)
@@ -77,7 +77,7 @@ func (p *platform) tokens(id tenant.GUID, scope string) login.TokenSource {
 type tenantClient struct {
 	platform *platform
 	id       tenant.GUID
-	clientID string // id of tenantry's app registration
+	clientID string // the client id of tenantry's app registration
 	graph    graph.Client
 	exchange exchange.Client
 }
@@ -100,7 +100,7 @@ func (p *platform) client(id tenant.GUID) *tenantClient {
 	}
 }
 
-// tenantTimes records when something was last done for a tenant. It is safe for concurrent use.
+// tenantTimes records for each tenant when an action was last done. It is safe for concurrent use.
 type tenantTimes struct {
 	mu sync.Mutex
 	at map[tenant.GUID]time.Time
@@ -116,7 +116,7 @@ func (t *tenantTimes) record(id tenant.GUID, now time.Time) {
 	t.at[id] = now
 }
 
-// within reports whether the tenant's time is less than age before now.
+// within reports whether the recorded time of the tenant is less than age before now.
 func (t *tenantTimes) within(id tenant.GUID, now time.Time, age time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

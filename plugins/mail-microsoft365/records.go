@@ -16,8 +16,8 @@ import (
 
 const defaultTTL = 3600
 
-// dnsRecord is a DNS record of any type. Its type is in @odata.type, with or without a leading #,
-// and in recordType, in any case.
+// dnsRecord is a DNS record of any type. Its type is in @odata.type, which may begin with #, and in
+// recordType. Case does not matter.
 type dnsRecord struct {
 	ODataType  string `json:"@odata.type"`
 	RecordType string `json:"recordType"`
@@ -31,7 +31,7 @@ type dnsRecord struct {
 }
 
 // Records implements sdk.MailTenant. The service records are those of the service Email. Microsoft
-// chooses the host names in the MX and CNAME records; the plugin never derives them from the
+// chooses the host names in the MX and CNAME records; the plugin does not derive them from the
 // domain.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
@@ -44,7 +44,7 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 		return domain.Records{}, err
 	}
 	service, err := c.records(ctx, name, "/domains/%s/serviceConfigurationRecords")
-	// Before verification the platform may refuse the request instead of returning an empty list.
+	// Before the verification, the platform may refuse the request although the list is only empty.
 	if status := graph.Status(err); status == http.StatusBadRequest || status == http.StatusNotFound {
 		service, err = nil, nil
 	}
@@ -66,7 +66,7 @@ func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]
 	})
 }
 
-// readRecords converts the TXT, MX and CNAME records and drops all others.
+// readRecords returns the TXT, MX and CNAME records, and omits all others.
 func readRecords(name string, all []dnsRecord) []dns.Record {
 	var out []dns.Record
 	for _, r := range all {
@@ -99,8 +99,8 @@ func (r dnsRecord) kind() string {
 }
 
 // recordName returns the full name of a record. Microsoft documents labels as full names. An empty
-// label and @ mean the domain itself. A label that does not end in the domain is relative to the
-// domain.
+// label and @ stand for the domain itself. A label that does not end in the domain is relative to
+// the domain.
 func recordName(name, label string) string {
 	l := hostName(label)
 	switch {

@@ -35,11 +35,11 @@ var ruleProperties = []string{
 	"RejectMessageEnhancedStatusCode", "Conditions", "Actions", "Exceptions", "ActivationDate", "ExpiryDate",
 }
 
-// enabled reports whether the rule is switched on. An enabled rule in a mode other than Enforce
-// only reports.
+// enabled reports whether the rule is enabled. In a mode other than Enforce, an enabled rule only
+// reports messages.
 func (r ruleRow) enabled() bool { return equalFold(string(r.State), exchange.Enabled) }
 
-// removalOrder sorts rules for their removal: enabled rules first.
+// removalOrder is the sort key of rules that are to be removed: enabled rules come first.
 func (r ruleRow) removalOrder() int {
 	if r.enabled() {
 		return 0
@@ -55,19 +55,19 @@ func (r ruleRow) checkState() error {
 	return nil
 }
 
-// withoutSenders reports whether the rule has no condition on senders, so that it applies to the
-// mail of everybody.
+// withoutSenders reports whether the rule has no condition on senders. Such a rule applies to the
+// mail of all senders.
 func (r ruleRow) withoutSenders() bool { return len(r.From) == 0 }
 
-// extended reports whether somebody added a condition, an action, an exception or a date to the
-// rule. The platform does not publish the type names of conditions and actions, so they are
-// counted: a managed rule has one of each.
+// extended reports whether a person added a condition, an action, an exception or a date to the
+// rule. The platform does not publish the type names of conditions and actions, so they are only
+// counted: a managed rule has one condition and one action.
 func (r ruleRow) extended() bool {
 	return len(r.Conditions) > 1 || len(r.Actions) > 1 || len(r.Exceptions) > 0 || r.Begins != "" || r.Ends != ""
 }
 
-// hasManagedSettings reports whether mode, sender location and rejection of the rule are those that
-// tenantry writes.
+// hasManagedSettings reports whether the mode, the sender location and the rejection of the rule
+// are those that tenantry sets.
 func (r ruleRow) hasManagedSettings() bool {
 	return equalFold(string(r.Mode), exchange.Enforce) && equalFold(string(r.Location), exchange.AnySender) &&
 		string(r.Reason) == rejectText && string(r.Code) == rejectCode
@@ -83,7 +83,8 @@ func (r ruleRow) senders() []string {
 	return slices.Compact(out)
 }
 
-// toPort returns the rule in the port's type. A rule that only reports counts as not enabled.
+// toPort returns the rule in the port's type. A rule that only reports messages is not enabled in
+// this type.
 func (r ruleRow) toPort(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: string(r.ID), Name: string(r.Name), Enabled: r.enabled() && equalFold(string(r.Mode), exchange.Enforce),
@@ -91,8 +92,8 @@ func (r ruleRow) toPort(created, written bool) sendlimit.Rule {
 	}
 }
 
-// rule returns the rule with this name. The platform answers an unknown name with all its rules, so
-// the names of the answer are compared.
+// rule returns the rule with this name. It compares the names of the returned rules, because the
+// platform returns all rules if the name is unknown.
 func (c *tenantClient) rule(ctx context.Context, name string) (ruleRow, bool, error) {
 	rows, err := c.rules(ctx, map[string]any{"Identity": name})
 	if exchange.Is(err, exchange.NotFound) {
@@ -121,14 +122,14 @@ func (c *tenantClient) rules(ctx context.Context, parameters map[string]any) ([]
 
 const (
 	ruleSize = 8 << 10 // the platform's limit in characters
-	// ruleReserve is the part of ruleSize for text that the platform adds.
+	// ruleReserve is the part of ruleSize that is kept free for text that the platform adds.
 	ruleReserve = 512
 )
 
 // ruleSenders returns the mailboxes as a rule lists them: in lower case, sorted, without
-// duplicates. Before any request, it refuses addresses that are not plain addresses and lists that
-// exceed ruleSize. The platform could read a blank address as "no senders", and the rule would then
-// stop all mail of the tenant.
+// duplicates. It refuses lists that exceed ruleSize, and addresses that are not plain addresses.
+// The platform could read a blank address as "no senders", and the rule would then block all mail
+// of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var out []string
 	for _, m := range mailboxes {
@@ -152,7 +153,7 @@ func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	return out, nil
 }
 
-// invalidInAddress reports whether a character cannot be part of a plain address: spaces, control
+// invalidInAddress reports whether a character is not allowed in a plain address: spaces, control
 // characters, separators and wildcards.
 func invalidInAddress(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`,;*<>()"\`, r)

@@ -55,8 +55,8 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return all, nil
 }
 
-// RemoveRule implements sdk.MailTenant. It reads the rule after the removal, so it notices when the
-// rule still exists.
+// RemoveRule implements sdk.MailTenant. It reads the rule after the removal, so that it notices if
+// the rule still exists.
 func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -80,8 +80,8 @@ func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 }
 
 // RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
-// it notices rules that still exist. It removes enabled rules first, in case the deadline comes
-// before all rules are removed.
+// that it notices rules that still exist. It removes enabled rules first, because the deadline may
+// come before all rules are removed.
 func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -115,12 +115,12 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	}
 }
 
-// maxWrites limits the writes to a rule that somebody else changes at the same time.
+// maxWrites limits the writes to a rule that another client changes at the same time.
 const maxWrites = 10
 
-// ruleUpdate changes one rule step by step until it is as requested. It reads the rule before each
-// write and after the last one. The error of a write decides only whether to go on; the result is
-// always the rule as it was read back.
+// ruleUpdate changes one rule step by step until it has the requested state. It reads the rule
+// before each write and after the last one. After a write fails, its error only determines whether
+// to continue. The result is always the rule as it was last read.
 type ruleUpdate struct {
 	*tenantClient
 
@@ -128,10 +128,10 @@ type ruleUpdate struct {
 	senders     []string
 	lastStep    ruleStep
 	failed      error // error of the last write, nil if it succeeded
-	reads       int   // how often the rule was read since the last new step
+	reads       int   // how often the rule was read after the last new step
 	writes      int
 	created     bool // this update created the rule
-	changed     bool // a write changed the rule, or may have
+	changed     bool // a write has changed the rule, or may have changed it
 }
 
 func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, error) {
@@ -151,7 +151,7 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 }
 
 // finalError returns the error of an update that cannot go on. If a write may have changed the
-// rule, the error must not claim that nothing changed.
+// rule, the error must not say that nothing changed.
 func (u *ruleUpdate) finalError(err error) error {
 	if u.changed {
 		return partlyDone(err)
@@ -159,8 +159,8 @@ func (u *ruleUpdate) finalError(err error) error {
 	return err
 }
 
-// partlyDone turns an error that says "nothing changed" into Unknown, because part of the work was
-// done.
+// partlyDone replaces an error that means "nothing changed" by Unknown, because some rules were
+// already changed.
 func partlyDone(err error) error {
 	if !outcome.ChangedNothing(err) || hasKind(err, outcome.NotReady) {
 		return err
@@ -170,8 +170,8 @@ func partlyDone(err error) error {
 	}
 }
 
-// apply executes a step. If the last write was the same step and succeeded, it only waits for the
-// rule to show it.
+// apply executes a step. If the last write was the same step and succeeded, apply does not repeat
+// it, but waits until the platform shows the rule.
 func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 	p := u.platform.state.retry
 	if step != u.lastStep {
@@ -190,7 +190,7 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 	}
 	switch {
 	case exchange.Is(u.failed, exchange.Exists):
-		u.failed = nil // somebody else created it; it shows soon
+		u.failed = nil // another client created the rule; the platform shows it soon
 		return nil
 	case u.failed == nil || mayRetry(u.failed):
 		u.created = u.created || step == createEnabled || step == createDisabled
@@ -204,7 +204,7 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 	}
 }
 
-// notFoundError interprets a NotFound of a write. If a sender does not exist, it returns a
+// notFoundError handles a write that failed with NotFound. If a sender does not exist, it returns a
 // MailboxNotFound refusal. If the rule cannot be read, it returns that error. Otherwise it returns
 // nil, so that the update reads the rule again.
 func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
@@ -216,8 +216,8 @@ func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 	return call.Refuse(fault.MailboxNotFound, "a mailbox to block does not exist", call.CauseOf(u.failed))
 }
 
-// mayRetry reports whether reading the rule and trying again can help after a failed write. The
-// write may have had its effect, or the platform was temporarily unavailable.
+// mayRetry reports whether it can help to read the rule and try again after a failed write. It can
+// if the write may have had its effect, or if the platform was temporarily unavailable.
 func mayRetry(err error) bool {
 	switch outcome.Of(err) {
 	case outcome.Unknown, outcome.Broken, outcome.Down, outcome.Throttled:

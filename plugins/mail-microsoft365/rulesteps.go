@@ -14,7 +14,7 @@ import (
 type ruleStep int
 
 const (
-	ruleDone       ruleStep = iota // the rule is as requested
+	ruleDone       ruleStep = iota // the rule has the requested state
 	createDisabled                 // create the rule, disabled
 	createEnabled
 	disable
@@ -23,11 +23,12 @@ const (
 	enable
 )
 
-// nextStep returns the next write for a rule as it was read.
+// nextStep returns the next write for a rule with the state row. found is false if the rule does
+// not exist.
 type nextStep func(row ruleRow, found bool, senders []string) ruleStep
 
-// ensureStep creates a missing rule and changes nothing else, with one exception. A rule without
-// senders stops all mail of the tenant, so it is disabled.
+// ensureStep creates a missing rule. It does not change an existing rule, with one exception: it
+// disables a rule without senders, because such a rule blocks all mail of the tenant.
 func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case found && row.enabled() && row.withoutSenders():
@@ -39,9 +40,9 @@ func ensureStep(row ruleRow, found bool, senders []string) ruleStep {
 	}
 }
 
-// blockStep makes a rule block exactly these senders. The rule never blocks other senders in
-// between: it is enabled only after its senders were read back, and a rule without senders is
-// disabled first.
+// blockStep makes a rule block exactly these senders. In between, the rule never blocks other
+// senders: it is enabled only after its senders were read, and a rule without senders is disabled
+// first.
 func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	switch {
 	case !found && len(senders) == 0:
@@ -53,7 +54,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	case len(senders) == 0:
 		return ruleDone
 	case row.extended():
-		return remove // only a new rule lacks what somebody added to this one
+		return remove // a person has changed this rule; only a new rule is without these changes
 	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
 		return setSenders
 	case !row.enabled():
@@ -63,7 +64,8 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	}
 }
 
-// The properties of managed rules. The sender of a rejected message sees the text and the code.
+// The text, the code and the comment of managed rules. The sender of a rejected message sees the
+// text and the code.
 const (
 	rejectText    = "Daily sending limit reached for this mailbox. Sending resumes when the day turns."
 	rejectCode    = "5.7.910"
@@ -89,8 +91,8 @@ func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 	}
 }
 
-// writeSenders is the only place that sends a list of senders. It refuses an empty list: without
-// senders the rule would have no condition and stop all mail of the tenant.
+// writeSenders is the only function that sends a list of senders. It refuses an empty list: a rule
+// without senders has no condition, so it would block all mail of the tenant.
 func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	if len(u.senders) == 0 {
 		return call.Broken("exchange", "rule_without_senders")
@@ -111,7 +113,8 @@ func (c *tenantClient) removeRule(ctx context.Context, name string) error {
 	return err
 }
 
-// writeRule sends a write once. The caller reads the rule and decides whether to send it again.
+// writeRule sends a write once. The caller must read the rule before it decides to send the write
+// again.
 func (c *tenantClient) writeRule(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	once := c.exchange
 	once.Retry.MaxAttempts = 1

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaults are the values of the settings that may be left out.
+// defaults are the values of optional settings.
 var defaults = map[string]string{
 	"home_tenant":    login.NoHomeTenant,
 	"login_url":      "https://login.microsoftonline.com",
@@ -48,15 +48,15 @@ func description() sdk.Description {
 			Hosts: sdk.PlatformHosts{
 				Exchanges:    []string{".mail.protection.outlook.com", ".mx.microsoft"},
 				Signers:      []string{".onmicrosoft.com", ".dkim.mail.microsoft"},
-				Verification: []string{".msv1.invalid"}, // below a top-level domain without names (RFC 6761)
+				Verification: []string{".msv1.invalid"}, // below a top-level domain in which no names exist (RFC 6761)
 			},
 			ApplicationField: "client_id",
 			Administrator:    "Global Administrator",
 			Withdrawal:       "In the Microsoft Entra admin center, open Enterprise applications, then All applications. Find the application that you approved by its Application ID, and delete it.",
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
-		// The directory service limits the writes of one application in one tenant. Exchange
-		// publishes no limit; the plugin paces the cmdlets itself, see exchange.Limiter.
+		// The directory limits the writes of one application in one tenant. Exchange publishes no
+		// limit, so the plugin itself limits the rate of the cmdlets, see exchange.Limiter.
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one

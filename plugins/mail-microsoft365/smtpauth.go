@@ -15,8 +15,8 @@ type transportConfig struct {
 	Disabled exchange.Bool `json:"SmtpClientAuthenticationDisabled"`
 }
 
-// SMTPAuth implements sdk.MailTenant. An unset value is the platform's default: authenticated SMTP
-// is off.
+// SMTPAuth implements sdk.MailTenant. If the setting has no value, the platform's default applies:
+// authenticated SMTP is disabled.
 func (c *tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	rows, err := exchange.Invoke[transportConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetTransportConfig, Select: []string{"SmtpClientAuthenticationDisabled"},
@@ -34,8 +34,8 @@ func (c *tenantClient) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 }
 
 // EnableSMTPAuth implements sdk.MailTenant. The setting takes effect within minutes to an hour. It
-// returns NotReady when the command was accepted and the setting is still off. A refused command is
-// an error unless the setting is on already.
+// returns NotReady if the command was accepted but the setting is still disabled. If the command
+// was refused, it returns an error, unless the setting is already enabled.
 func (c *tenantClient) EnableSMTPAuth(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -28,9 +28,9 @@ type traceRow struct {
 
 var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
 
-// sent returns the row in the port's type. Messages that a managed rule stopped must not count, but
-// a row names no rule. A stopped message never reached a different server, so its row has no ToIP.
-// A message that the recipient's server refused counts as sent.
+// sent returns the row in the port's type. Messages that a managed rule blocked must not count. A
+// row does not name a rule, but a blocked message never reached a different server, so its row has
+// no ToIP. A message that the recipient's server refused counts as sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
@@ -38,14 +38,14 @@ func (r traceRow) sent() sendlimit.Sent {
 	}
 }
 
-// traceSpan is the longest time range of one query: 10 days, less a minute for rounding to full
-// seconds.
+// traceSpan is the longest time range of one query. The limit is 10 days, and one minute is left
+// for rounding.
 const traceSpan = 10*24*time.Hour - time.Minute
 
 // traceTime is the format of times in a query: UTC without a zone.
 const traceTime = "2006-01-02T15:04:05.9999999"
 
-// traceSenders is how many senders one query names.
+// traceSenders is the maximum number of senders in one query.
 const traceSenders = 50
 
 // tracePosition is where a page of the trace begins. A cursor is an encoded tracePosition.
@@ -59,7 +59,7 @@ type tracePosition struct {
 }
 
 // Sent implements sdk.MailTenant. One call sends one request, because each request counts in a
-// quota of the tenant. The trace is read backwards, newest message first.
+// quota of the tenant. It reads the trace backwards, the newest message first.
 func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 	position, ok := parseCursor(q.Cursor)
 	batches := slices.Collect(slices.Chunk(q.Senders, traceSenders))
@@ -86,7 +86,7 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 		if r.ID == "" || r.Received.IsZero() {
 			return sendlimit.Trace{}, call.Broken("exchange", "trace_row")
 		}
-		// Reports of failed delivery have no sender.
+		// Reports of failed deliveries have no sender.
 		if s := r.sent(); s.Sender != "" && !s.At.Before(q.From) && s.At.Before(q.To) {
 			out.Sent = append(out.Sent, s)
 		}
@@ -105,11 +105,12 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 	return out, err
 }
 
-// quotaWait is the retry delay when the quota is used up. The platform names no delay. The quota
-// allows a request every 3 seconds on average, and the next one after 5 minutes at the latest.
+// quotaWait is the retry delay when the quota is used up. The platform does not say how long to
+// wait. The quota allows one request every 3 seconds on average, and the next one after 5 minutes
+// at the latest.
 const quotaWait = time.Minute
 
-// withRetryDelay sets quotaWait as the delay of a throttled outcome that names none.
+// withRetryDelay sets quotaWait as the delay of a throttled outcome without a delay.
 func withRetryDelay(err error) error {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter <= 0 {
@@ -130,9 +131,9 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 	return in
 }
 
-// next returns the position of the page after these rows, and whether there is one. The platform
-// marks a truncated answer with a warning, but a warning can have a different reason. Then the next
-// page contains only the last row again, and next returns false.
+// next returns the position of the page after these rows, and whether there is one. If an answer is
+// truncated, the platform adds a warning. A warning can also have a different reason. In that case
+// the next page contains only the last row again, and next returns false.
 func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, more bool, err error) {
 	if !warned || len(rows) == 0 {
 		return tracePosition{}, false, nil
@@ -149,7 +150,7 @@ func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, m
 }
 
 func (p tracePosition) cursor() string {
-	raw, _ := json.Marshal(p) // a tracePosition always encodes
+	raw, _ := json.Marshal(p) // cannot fail for a tracePosition
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 

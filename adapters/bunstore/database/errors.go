@@ -21,17 +21,18 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// These errors classify the errors of both databases. ErrDuplicate and ErrMissingParent are retried
-// like errConflict. The second attempt sees what a concurrent transaction has added or deleted.
+// The drivers' errors are translated into these errors, the same for both databases. ErrDuplicate
+// and ErrMissingParent are retried like errConflict. The second attempt sees what a concurrent
+// transaction has added or deleted.
 var (
 	ErrDuplicate     = errors.New("the row exists")
-	errConflict      = errors.New("lost against another transaction")
+	errConflict      = errors.New("conflict with another transaction")
 	ErrMissingParent = errors.New("the row that this one belongs to does not exist")
 	errUnavailable   = errors.New("the database does not answer")
 	errPoolExhausted = fmt.Errorf("%w: all connections are in use", errUnavailable)
 )
 
-// UnavailableRetry is when a caller may try again if the database does not answer.
+// UnavailableRetry is after how long a caller may try again if the database does not answer.
 const UnavailableRetry = 5 * time.Second
 
 // Translate classifies an error of a database. If the caller's context has ended, it returns the
@@ -50,8 +51,9 @@ func Translate(ctx context.Context, err error) error {
 	return err
 }
 
-// contextError returns the reason why ctx has ended, or nil. A connection checks the deadline with
-// its own timer, which may fire just before the timer of ctx.
+// contextError returns the reason why ctx has ended, or nil. The driver checks the deadline with
+// its own timer, which may fire just before the timer of ctx. The deadline is therefore compared
+// with the time.
 func contextError(ctx context.Context) error {
 	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
@@ -80,10 +82,10 @@ func postgresKind(code string) error {
 		return ErrDuplicate
 	case "23503":
 		return ErrMissingParent
-	case "40001", "40P01", "55P03", // serialization, deadlock, lock not available
+	case "40001", "40P01", "55P03", // serialization failure, deadlock, lock not available
 		"0A000": // a statement prepared before a migration; the driver discards it
 		return errConflict
-	case "57P01", "57P02", "57P03", "53300", "25006", // stopping, crashed, starting, too many connections, a standby
+	case "57P01", "57P02", "57P03", "53300", "25006", // the server stops, crashed or starts, has too many connections, or is a standby
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable
 	}
@@ -134,9 +136,8 @@ func Unreachable(err error) bool {
 	return false
 }
 
-// unavailableFault turns the error of an unavailable database, and of a conflict that remained
-// after the last try, into a fault for the caller. The cause stays wrapped for the log. Other
-// errors pass unchanged.
+// unavailableFault returns a fault for the caller if the database is unavailable, or if a conflict
+// remained after the last try. The fault wraps err for the log. It returns other errors unchanged.
 func unavailableFault(err error) error {
 	if !errors.Is(err, errUnavailable) && !errors.Is(err, errConflict) {
 		return err

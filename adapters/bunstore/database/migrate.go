@@ -13,12 +13,12 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// migrationLock is the advisory lock that makes replicas migrate one after the other. The number is
-// arbitrary.
+// migrationLock is the advisory lock that replicas hold while they migrate, so that they do so one
+// after another. The number is arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
-// Migrate brings the schema up to this release. It fails with ErrTooOld if the schema requires a
-// newer release.
+// Migrate applies the migrations that the database lacks. It fails with ErrTooOld if the schema
+// requires a newer release.
 func (d *DB) Migrate(ctx context.Context) error {
 	unlock, err := d.lockMigrations(ctx)
 	if err != nil {
@@ -32,8 +32,8 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Two processes that start on one SQLite file may both run this. Init and the migrations can be
-	// repeated.
+	// Two processes that start on one SQLite file may both run this. Init and the migrations can
+	// run twice.
 	return d.retry(ctx, "migrate", func() error {
 		if err := m.Init(ctx); err != nil {
 			return err
@@ -79,7 +79,8 @@ func (d *DB) migrator() (*migrate.Migrator, error) {
 	if IsPostgres(d) {
 		types = map[string]string{"uuid": "uuid", "ts": "timestamptz", "json": "jsonb", "bytes": "bytea"}
 	}
-	// By default a migration is marked before it runs, so a failed one would count as applied.
+	// The option below marks a migration after it ran. By default bun marks it before, so a
+	// migration that failed would count as applied.
 	return migrate.NewMigrator(d.DB, set, migrate.WithTemplateData(types),
 		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true)), nil
 }
@@ -97,7 +98,8 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		// The connection returns to the pool, so it must be unlocked even when ctx has ended.
+		// The lock belongs to the connection, which returns to the pool. It must therefore be
+		// released even if ctx has ended.
 		_, _ = conn.NewRaw("SELECT pg_advisory_unlock(?)", migrationLock).Exec(context.WithoutCancel(ctx))
 		_ = conn.Close()
 	}, nil
@@ -106,8 +108,9 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
 // ErrTooOld reports that the schema requires a newer release than this binary.
 var ErrTooOld = errors.New("this tenantry is too old for the database")
 
-// checkRelease returns ErrTooOld if the schema requires a newer release. Unknown migrations alone
-// are accepted: a release runs on the schema of the next one.
+// checkRelease returns ErrTooOld if the schema requires a newer release. A migration that this
+// binary does not know is no reason for an error: each release also runs on the schema of the next
+// one.
 func (d *DB) checkRelease(ctx context.Context) error {
 	var oldest []int
 	err := d.Run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
@@ -121,7 +124,7 @@ func (d *DB) checkRelease(ctx context.Context) error {
 		return err
 	}
 	if len(oldest) > 0 && oldest[0] > migrations.Release {
-		return fmt.Errorf("%w: it was migrated by a newer tenantry and asks for schema release %d or later, this one has %d",
+		return fmt.Errorf("%w: it was migrated by a newer tenantry and requires schema release %d or later, this one has %d",
 			ErrTooOld, oldest[0], migrations.Release)
 	}
 	return nil

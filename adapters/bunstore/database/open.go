@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package database runs statements on PostgreSQL and SQLite, with the bun query builder. It knows no
-// row type of the store: it opens both databases, limits and retries statements and transactions,
-// translates their errors, traces them, and migrates the schema.
+// Package database runs statements on PostgreSQL and SQLite, with the bun query builder. It does
+// not know the row types of the store. It opens both databases, limits and retries statements and
+// transactions, translates their errors, traces them, and migrates the schema.
 //
 // Start reading at Open, then transaction.go.
 //
@@ -49,8 +49,8 @@ type Options struct {
 	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
 	// PostgreSQL needs at least 2, because the migration lock holds one.
 	MaxConns int
-	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits at
-	// a power loss but not at a crash. FULL loses none.
+	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits in
+	// a power failure, but not in a crash of the process. FULL loses none.
 	Synchronous    string
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
@@ -62,32 +62,33 @@ type Timeouts struct {
 	// Open is the time limit of the first statement, which waits for the first connection. The
 	// default is 45 seconds.
 	Open time.Duration
-	// Query is the time limit of a statement or transaction. Without it, a database that hangs with
-	// open connections would block requests and look like a slow provider. The default is 10 seconds.
+	// Query is the time limit of a statement or transaction. Without it, requests would wait
+	// forever for a database that accepts connections and does not answer. The default is 10
+	// seconds.
 	Query time.Duration
 	// Slot is how long a statement waits for a free connection. On SQLite it is also how long a
-	// write waits for other writers. A longer wait would only make the queue longer. The default is
-	// 3 seconds.
+	// write waits for other writers. The default is 3 seconds.
 	Slot time.Duration
 }
 
-// DB is a bun.DB with methods that limit and retry statements. It is safe for concurrent use. The
-// statements of the embedded bun.DB are traced, but have neither limits nor retries.
+// DB is a bun.DB with methods that limit and retry statements. It is safe for concurrent use.
+// Statements that run directly on the embedded bun.DB are traced, but they are neither limited nor
+// retried.
 type DB struct {
 	*bun.DB
 	hooks    []bun.QueryHook
 	log      *slog.Logger
 	timeouts Timeouts
-	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
-	// admits one writer at a time on SQLite; nil on PostgreSQL.
+	// connSlots limits how many statements use a connection at once. It is nil on SQLite. writeSlot
+	// admits one writer at a time on SQLite. It is nil on PostgreSQL.
 	connSlots, writeSlot chan struct{}
 
 	execMode pgx.QueryExecMode // of PostgreSQL's driver
 }
 
 // Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if the schema
-// requires a newer release. It does not migrate. hooks are added to every statement, and the
-// tracing hook comes after them.
+// requires a newer release. It does not migrate. hooks run for every statement, before the tracing
+// hook.
 func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*DB, error) {
 	pool, err := Connect(url, o)
 	if err != nil {
@@ -124,7 +125,7 @@ func (d *DB) addHooks(o Options, hooks []bun.QueryHook) error {
 	return err
 }
 
-// telemetryName returns the database's name in spans and metrics.
+// telemetryName returns the name of the database system for spans and metrics.
 func (d *DB) telemetryName() string {
 	if IsPostgres(d) {
 		return "postgresql"
@@ -132,8 +133,8 @@ func (d *DB) telemetryName() string {
 	return "sqlite"
 }
 
-// Connect returns a pool of connections that has no connection yet. Its statements have no hooks, and
-// of the options only MaxConns and Synchronous apply. It creates the file of a SQLite database.
+// Connect returns a pool of connections that has no connection yet. Its statements have no hooks.
+// It uses only the options MaxConns and Synchronous. It creates the file of a SQLite database.
 func Connect(url string, o Options) (*bun.DB, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch scheme {
@@ -162,21 +163,21 @@ const defaultSQLiteConns = 4
 
 func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	path, ok := strings.CutPrefix(raw, "sqlite://")
-	memory := raw == Memory
-	if !memory && (!ok || path == "") {
+	inMemory := raw == Memory
+	if !inMemory && (!ok || path == "") {
 		return nil, fmt.Errorf("open database: a SQLite URL is sqlite:///path")
 	}
-	if !memory {
+	if !inMemory {
 		if err := createPrivateFile(path); err != nil {
 			return nil, fmt.Errorf("open database: %w", err)
 		}
 	}
-	db, err := sql.Open("sqlite", sqliteDSN(path, memory, cmp.Or(o.Synchronous, "NORMAL")))
+	db, err := sql.Open("sqlite", sqliteDSN(path, inMemory, cmp.Or(o.Synchronous, "NORMAL")))
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	maxConns := cmp.Or(o.MaxConns, defaultSQLiteConns)
-	if memory {
+	if inMemory {
 		maxConns = 1 // each connection would open a separate database
 	}
 	db.SetMaxOpenConns(maxConns)
@@ -184,21 +185,21 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
-// sqliteDSN returns the driver's address of a file. It makes transactions take the write lock when
-// they begin, because SQLite cannot turn a reading transaction into a writing one while a different
-// transaction writes.
-func sqliteDSN(path string, memory bool, synchronous string) string {
+// sqliteDSN returns the driver's address of a file. Transactions of this address take the write
+// lock when they begin. SQLite cannot turn a reading transaction into a writing one while a
+// different transaction writes.
+func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
 	}}
-	if memory {
+	if inMemory {
 		return "file::memory:?" + q.Encode()
 	}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
 // createPrivateFile creates the file with mode 0600. SQLite itself would create a file that other
-// users can read. SQLite's WAL files inherit the mode.
+// users can read. Its WAL files get the same mode.
 func createPrivateFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -217,8 +218,8 @@ const defaultPostgresConns = 20
 var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
 
 // connectPostgres returns a pool that has no connection yet. It uses the simple protocol: bun
-// writes values into the SQL text, so a prepared statement would never be reused. The quoting rules
-// are fixed to those that bun assumes.
+// writes values into the SQL text, so a prepared statement would never be reused. The settings of
+// the connection make PostgreSQL read quoted values as bun writes them.
 func connectPostgres(url string, o Options) (*bun.DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

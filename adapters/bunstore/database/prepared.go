@@ -17,9 +17,9 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// PreparedRead is a select whose text is constant, with $1 and $2 in place of its values. The database
-// parses and plans the text once per connection, which is most of the work of a short read. Use it
-// for reads that nearly every request makes.
+// PreparedRead is a SELECT with constant text, which has $1 and $2 in place of its values. The
+// database parses and plans the text once per connection, which is most of the work of a short
+// read. Use it for reads that nearly every request makes.
 type PreparedRead struct {
 	text, table string
 
@@ -27,7 +27,8 @@ type PreparedRead struct {
 	stmt *sql.Stmt // SQLite only, prepared at the first read
 }
 
-// PreparedArg and PreparedArg2 stand for the first and the second value of a prepared statement.
+// PreparedArg and PreparedArg2 are the placeholders of the first and the second value of a prepared
+// statement.
 const (
 	PreparedArg  = bun.Safe("$1")
 	PreparedArg2 = bun.Safe("$2")
@@ -38,8 +39,9 @@ func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
 	return &PreparedRead{text: q.String(), table: q.GetTableName()}
 }
 
-// readExecMode reads how PostgreSQL's driver runs prepared reads. The driver keeps their plans unless
-// default_query_exec_mode in the URL forbids it, as some connection poolers require.
+// readExecMode reads from the URL how PostgreSQL's driver runs prepared reads. The driver keeps
+// their plans unless the URL's parameter default_query_exec_mode forbids it. Some connection
+// poolers require that.
 func (d *DB) readExecMode(url string) error {
 	if !IsPostgres(d) {
 		return nil
@@ -68,7 +70,7 @@ func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row
 	if IsPostgres(d) {
 		return d.readPostgres(ctx, p, scanRow, values)
 	}
-	stmt, err := d.sqliteStatement(ctx, p) //lint:ignore sqlclosecheck the next read needs it too
+	stmt, err := d.sqliteStatement(ctx, p) // lint:ignore sqlclosecheck the next read uses the same statement
 	if err != nil {
 		return err
 	}
@@ -97,9 +99,9 @@ func eachRow(rows interface {
 	return rows.Err()
 }
 
-// readPostgres bypasses database/sql, which would box each value. That would take a fifth of the
-// time of reading a list. It skips pooled connections that died while idle, for example because the
-// server restarted.
+// readPostgres bypasses database/sql, which would allocate memory for each value. That would take a
+// fifth of the time of reading a list. readPostgres retries on a different connection if a pooled
+// connection died while idle, for example because the server restarted.
 func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) (err error) {
 	for range d.Stats().MaxOpenConnections + 1 {
 		if err = d.readOnConn(ctx, p, scanRow, values); !errors.Is(err, driver.ErrBadConn) {
@@ -109,16 +111,17 @@ func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row
 	return err
 }
 
-// readOnConn returns driver.ErrBadConn if its connection proves dead before the first row.
+// readOnConn returns driver.ErrBadConn if the connection turns out to be closed before the first
+// row.
 func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) error {
 	conn, err := d.DB.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	return conn.Raw(func(inner any) error {
-		native, scanned := inner.(*stdlib.Conn).Conn(), false
-		rows, err := native.Query(ctx, p.text, append([]any{d.execMode}, values...)...)
+	return conn.Raw(func(driverConn any) error {
+		pgxConn, scanned := driverConn.(*stdlib.Conn).Conn(), false
+		rows, err := pgxConn.Query(ctx, p.text, append([]any{d.execMode}, values...)...)
 		if err == nil {
 			defer rows.Close()
 			err = eachRow(rows, func(r Row) error {
@@ -126,7 +129,7 @@ func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) 
 				return scanRow(r)
 			})
 		}
-		if err != nil && native.IsClosed() && !scanned && contextError(ctx) == nil {
+		if err != nil && pgxConn.IsClosed() && !scanned && contextError(ctx) == nil {
 			return driver.ErrBadConn
 		}
 		return err

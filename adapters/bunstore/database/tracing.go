@@ -16,16 +16,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracing records a span for each statement and its duration in the histogram
-// db.client.operation.duration. bunotel leaves values out of the statement's text. A database's
-// error message can hold values, so only the kind of an error is recorded.
+// tracing records a span for each statement, and its duration in the histogram
+// db.client.operation.duration. bunotel omits values from the statement's text. A database's error
+// message can contain values, so tracing records only the kind of an error.
 type tracing struct {
 	*bunotel.QueryHook
 	duration metric.Float64Histogram
 	points   map[string]metric.MeasurementOption // by operation
 }
 
-// otherOperation counts the statements that have no series of their own.
+// otherOperation is the label of all statements that have no series of their own.
 const otherOperation = "OTHER"
 
 func newTracing(system string, o Options) (tracing, error) {
@@ -49,7 +49,8 @@ func newTracing(system string, o Options) (tracing, error) {
 	return t, err
 }
 
-// AfterQuery records the duration and ends the span. A span that is not recorded needs no end.
+// AfterQuery records the duration and ends the span. A span that is not recorded does not have to
+// be ended.
 func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	point, ok := t.points[event.Operation()]
 	if !ok {
@@ -57,7 +58,7 @@ func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	}
 	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), point)
 	if !trace.SpanFromContext(ctx).IsRecording() {
-		return // the other measurement of bunotel is dropped, see the views of package telemetry
+		return // bunotel's own measurement is dropped, see the views of package telemetry
 	}
 	shown := *event
 	shown.Err = safeError(event.Err)

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is how often a statement or transaction is tried when it conflicts with a concurrent
-// one. After a conflict the transaction was rolled back, so a retry is safe.
+// maxTries is how often a statement or transaction is tried if it conflicts with a concurrent one.
+// A retry is safe, because the database rolls a transaction back that has a conflict.
 const maxTries = 3
 
 // Func runs on the database or in a transaction. It can run more than once, so it must reset its
@@ -25,50 +25,50 @@ const maxTries = 3
 type Func func(ctx context.Context, db bun.IDB) error
 
 // Run runs a single statement. operation names the statement in errors.
-func (d *DB) Run(ctx context.Context, operation string, w Func) error {
-	return d.retry(ctx, operation, d.singleStatement(ctx, w))
+func (d *DB) Run(ctx context.Context, operation string, work Func) error {
+	return d.retry(ctx, operation, d.singleStatement(ctx, work))
 }
 
 // RunWrite runs a single statement that writes.
-func (d *DB) RunWrite(ctx context.Context, operation string, w Func) error {
-	return d.retry(ctx, operation, d.withWriteSlot(ctx, d.singleStatement(ctx, w)))
+func (d *DB) RunWrite(ctx context.Context, operation string, work Func) error {
+	return d.retry(ctx, operation, d.withWriteSlot(ctx, d.singleStatement(ctx, work)))
 }
 
-func (d *DB) singleStatement(ctx context.Context, w Func) func() error {
+func (d *DB) singleStatement(ctx context.Context, work Func) func() error {
 	return func() error {
-		return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error { return w(ctx, d.DB) })
+		return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error { return work(ctx, d.DB) })
 	}
 }
 
 // RetryWrite runs attempt, which writes, until it succeeds, fails with an error that is not
 // retryable, or was tried maxTries times. Use it with Transaction if each attempt of a transaction
-// needs new variables.
+// needs variables of its own.
 func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() error) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
 
-// Transaction runs w once, in one transaction. Call it in an attempt of RetryWrite.
-func (d *DB) Transaction(ctx context.Context, w Func) error {
+// Transaction runs work once, in one transaction. Call it in the attempt function of RetryWrite.
+func (d *DB) Transaction(ctx context.Context, work Func) error {
 	return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error {
-		return d.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+		return d.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return work(ctx, tx) })
 	})
 }
 
-// Snapshot runs reads that all see the database at the same moment.
-func (d *DB) Snapshot(ctx context.Context, operation string, w Func) error {
-	o := sql.TxOptions{ReadOnly: true}
+// Snapshot runs reads that all see the same state of the database.
+func (d *DB) Snapshot(ctx context.Context, operation string, work Func) error {
+	options := sql.TxOptions{ReadOnly: true}
 	if IsPostgres(d) {
-		o.Isolation = sql.LevelRepeatableRead // a transaction of SQLite always reads one snapshot
+		options.Isolation = sql.LevelRepeatableRead // a transaction of SQLite always reads one snapshot
 	}
 	return d.retry(ctx, operation, func() error {
 		return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error {
-			return d.RunInTx(ctx, &o, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
+			return d.RunInTx(ctx, &options, func(ctx context.Context, tx bun.Tx) error { return work(ctx, tx) })
 		})
 	})
 }
 
-// withTimeout runs attempt with a time limit. It returns errUnavailable if the limit passes. It
-// returns the error unchanged if the caller's own deadline passed.
+// withTimeout runs attempt with a time limit. It returns errUnavailable if the limit passes. If the
+// caller's own deadline passes first, it returns the error unchanged.
 func withTimeout(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -89,7 +89,7 @@ func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// LockFreeRows is LockRows, but the select leaves out the rows that another transaction has locked.
+// LockFreeRows is LockRows, but the select omits the rows that another transaction has locked.
 func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("NO KEY UPDATE OF ? SKIP LOCKED", bun.Ident(table))
@@ -98,9 +98,9 @@ func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 }
 
 // LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
-// conflicts with the locks of foreign key checks. The transaction therefore waits first for the
-// transactions that added children of these rows. At that time it does not hold a lock for which
-// they could wait.
+// conflicts with the locks of foreign key checks. The transaction therefore waits for the
+// transactions that are adding children of these rows. It waits before it takes other locks, so
+// that they cannot wait for it.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("UPDATE OF ?", bun.Ident(table))
@@ -109,8 +109,8 @@ func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery
 }
 
 // retry runs attempt until it succeeds, fails with an error that is not retryable, or was tried
-// maxTries times. It marks the error with fault.FromStore: the store caused it, and not the answer of
-// a provider.
+// maxTries times. It marks the error with fault.FromStore, because the store caused it and not a
+// provider.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)
 	var err error
@@ -125,24 +125,24 @@ func (d *DB) retry(ctx context.Context, operation string, attempt func() error) 
 		if err = Translate(ctx, err); !retryable(err) {
 			break
 		}
-		d.log.DebugContext(ctx, "database statement lost against another", "doing", operation, "try", attemptNo+1)
+		d.log.DebugContext(ctx, "database statement conflicts with another transaction", "doing", operation, "try", attemptNo+1)
 	}
 	return fault.FromStore(fmt.Errorf("%s: %w", operation, unavailableFault(err)))
 }
 
-// withConnSlot runs attempt when a connection is free.
+// withConnSlot runs attempt as soon as a connection is free.
 func (d *DB) withConnSlot(ctx context.Context, attempt func() error) error {
 	return withSlot(ctx, d.connSlots, d.timeouts.Slot, attempt)
 }
 
-// withWriteSlot makes attempt wait for the other writers of SQLite in this process. SQLite itself
-// would poll, with pauses of up to 100 ms.
+// withWriteSlot returns a function that runs attempt when no other writer of SQLite in this process
+// is active. SQLite itself would poll, with pauses of up to 100 ms.
 func (d *DB) withWriteSlot(ctx context.Context, attempt func() error) func() error {
 	return func() error { return withSlot(ctx, d.writeSlot, d.timeouts.Slot, attempt) }
 }
 
-// withSlot runs attempt when a slot is free. It returns errPoolExhausted if none is free within
-// limit. Nil slots do not limit.
+// withSlot runs attempt as soon as a slot is free. It returns errPoolExhausted if no slot becomes
+// free within limit. It runs attempt at once if slots is nil.
 func withSlot(ctx context.Context, slots chan struct{}, limit time.Duration, attempt func() error) error {
 	if slots == nil {
 		return attempt()

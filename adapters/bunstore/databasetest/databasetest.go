@@ -18,17 +18,17 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// Memory is the address of a new database in memory.
+// Memory is the URL of a new database in memory.
 const Memory = "sqlite::memory:"
 
 // Kind is a kind of database that tests run on.
 type Kind struct {
 	Name string
-	URL  func(testing.TB) string // returns the address of an empty database
+	URL  func(testing.TB) string // returns the URL of an empty database
 }
 
-// Kinds returns all kinds. The first one is the database in memory, which only one pool of connections
-// can open.
+// Kinds returns all kinds. The first one is the database in memory, which only one pool of
+// connections can open.
 func Kinds() []Kind {
 	return []Kind{
 		{"sqlite-memory", func(testing.TB) string { return Memory }},
@@ -37,17 +37,17 @@ func Kinds() []Kind {
 	}
 }
 
-// Each runs a test on each kind of database. url returns the address of an empty one.
+// Each runs a test on each kind of database. url returns the URL of an empty one.
 func Each(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
-	for _, k := range Kinds() {
-		t.Run(k.Name, func(t *testing.T) { run(t, k.URL) })
+	for _, kind := range Kinds() {
+		t.Run(kind.Name, func(t *testing.T) { run(t, kind.URL) })
 	}
 }
 
 // EachShared is Each without the database in memory.
 func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
-	for _, k := range Kinds()[1:] {
-		t.Run(k.Name, func(t *testing.T) { run(t, k.URL) })
+	for _, kind := range Kinds()[1:] {
+		t.Run(kind.Name, func(t *testing.T) { run(t, kind.URL) })
 	}
 }
 
@@ -85,7 +85,7 @@ func closeShared() error {
 	return errors.Join(shared.db.Close(), testserver.DropDatabase(shared.url))
 }
 
-// NewFile returns the address of a new SQLite file.
+// NewFile returns the URL of a new SQLite file.
 func NewFile(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(shared.dir, "*")
@@ -95,7 +95,7 @@ func NewFile(t testing.TB) string {
 	return "sqlite://" + filepath.Join(dir, "tenantry.db")
 }
 
-// NewSchema creates an empty schema in the shared PostgreSQL database and returns its address.
+// NewSchema creates an empty schema in the shared PostgreSQL database and returns its URL.
 func NewSchema(t testing.TB) string {
 	t.Helper()
 	if shared.url == "" {

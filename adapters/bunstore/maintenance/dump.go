@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maintenance reads and fills whole databases for the operator, without the row types of the
-// store. It reads the database's catalogue, so that a backup includes the tables of later migrations.
+// Package maintenance reads and fills whole databases for the operator. It does not use the row
+// types of the store. It reads the database's catalogue, so a backup also contains the tables of
+// later migrations.
 //
 // Start reading at TakeSnapshot.
 //
@@ -38,7 +39,7 @@ const (
 )
 
 // kinds maps the column types of both databases. A migration that uses a new type adds the type
-// here and to the tests that load a dump of one database into the other.
+// here, and to the tests that load a backup of one database into the other.
 var kinds = map[string]Kind{
 	"text": Text, "uuid": Text, "jsonb": Text,
 	"blob": Bytes, "bytea": Bytes,
@@ -151,8 +152,8 @@ type Snapshot struct {
 	Tables     []Table
 }
 
-// TakeSnapshot calls read with one consistent view of the database. Other transactions can write while
-// read runs, also on SQLite.
+// TakeSnapshot calls read with one consistent view of the database. Other transactions can write
+// while read runs, on both databases.
 func TakeSnapshot(ctx context.Context, db *database.DB, read func(context.Context, *Snapshot) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if database.IsPostgres(db) {
@@ -185,7 +186,7 @@ func applied(ctx context.Context, db bun.IDB) (names []string, err error) {
 }
 
 // Rows calls each with every row of a table, as a JSON array in the order of its columns. each may
-// keep the array.
+// keep row.
 func (n *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {
 	query := n.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
 	for _, column := range t.Columns {

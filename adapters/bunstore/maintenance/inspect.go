@@ -88,7 +88,8 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 // Close closes the connections.
 func (i *Inspection) Close() error { return i.db.Close() }
 
-// Writable returns an error if the database does not accept writes. It rolls its test write back.
+// Writable returns an error if the database does not accept writes. It writes in a transaction and
+// rolls the transaction back.
 func (i *Inspection) Writable(ctx context.Context) error {
 	tx, err := i.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
 	if err != nil {
@@ -125,7 +126,8 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string
-	// Closed is the release that the database requires if this binary is too old, otherwise 0.
+	// Closed is the schema release that the database requires if this binary is too old, otherwise
+	// 0.
 	Closed int
 	// InUse reports whether there are accounts.
 	InUse bool
@@ -207,7 +209,7 @@ func operatorError(address string, err error) error {
 	case errors.As(err, &pg) && pg.Code == "3D000":
 		return errors.New("the server has no such database")
 	case errors.As(err, &pg) && pg.Code == "25006":
-		return errors.New("the server takes no writes: it is a standby, or read-only")
+		return errors.New("the server accepts no writes: it is a standby, or read-only")
 	case errors.As(err, &pg):
 		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
 	case database.Unreachable(err):
@@ -226,7 +228,7 @@ func networkReason(err error) string {
 	case errors.As(err, &untrusted):
 		return ": its certificate is not trusted"
 	case strings.Contains(err.Error(), "refused TLS"):
-		return ": it offers no TLS, and sslmode asks for it"
+		return ": it offers no TLS, and sslmode requires it"
 	case errors.As(err, &unknown):
 		return ": its name does not resolve"
 	case errors.As(err, &failed):

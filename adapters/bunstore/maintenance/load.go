@@ -21,13 +21,14 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// seededTables have rows from migrations in a new database. The rows of the backup replace them.
+// seededTables already have rows in a new database, because migrations insert them. Load replaces
+// these rows by the rows of the backup.
 var seededTables = []string{"plans", "schema_release"}
 
 // auditTable keeps the rows of the new database in addition to the rows of the backup.
 const auditTable = "audit_events"
 
-// UnknownMigrations returns those of the applied migrations that this release does not have.
+// UnknownMigrations returns the applied migrations that this release does not have.
 func UnknownMigrations(applied []string) ([]string, error) {
 	set := migrate.NewMigrations()
 	if err := set.Discover(migrations.Files); err != nil {
@@ -57,7 +58,7 @@ func empty(ctx context.Context, db bun.IDB, tables []Table) error {
 		}
 		hasRows, err := db.NewSelect().TableExpr("?", bun.Ident(t.Name)).Exists(ctx)
 		if err != nil {
-			return database.Wrap(ctx, "look into "+t.Name, err)
+			return database.Wrap(ctx, "read "+t.Name, err)
 		}
 		if hasRows {
 			return fmt.Errorf("%w: there are rows in %s", ErrNotEmpty, t.Name)
@@ -73,8 +74,8 @@ type Loading struct {
 }
 
 // Load calls fill to write the rows of a backup into a migrated, empty database, in one
-// transaction. applied are the migrations of the backup's database. Load marks later migrations as
-// missing, so that Migrate runs them on the loaded rows.
+// transaction. applied names the migrations that the backup's database had. Load marks later
+// migrations as not applied, so that Migrate runs them on the loaded rows.
 func Load(ctx context.Context, db *database.DB, applied []string, fill func(context.Context, *Loading) error) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -119,7 +120,7 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Fits returns an error if this database lacks a backup's table or one of its columns.
+// Fits returns an error if this database does not have a backup's table or one of its columns.
 func (l *Loading) Fits(t Table) error {
 	at := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
 	if at < 0 {
@@ -162,7 +163,7 @@ func parseRow(t Table, row []byte) ([]any, error) {
 		return nil, fmt.Errorf("it does not have %d columns", len(t.Columns))
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the row")
+		return nil, fmt.Errorf("there is data after the row")
 	}
 	for i, column := range t.Columns {
 		var err error

@@ -9,13 +9,13 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// maxAcceptedKeys bounds the memory of acceptedKeys to about a megabyte.
+// maxAcceptedKeys limits the memory of acceptedKeys to about one megabyte.
 const maxAcceptedKeys = 10_000
 
-// acceptedKeys remembers the accounts of keys that this process has accepted. A request with such a
-// key takes a slot of its account from the start. So many requests with invalid keys, even from the
-// address of an honest caller, cannot take the slots that the caller needs. Each key is still checked
-// by authenticate.
+// acceptedKeys holds the accounts of keys that this process has accepted before. A request with
+// such a key takes a slot of its account from the start. It therefore does not compete for slots
+// with requests that have invalid keys, even if they come from the same address. authenticate still
+// checks each key.
 type acceptedKeys struct {
 	mu       sync.Mutex
 	accounts map[[32]byte]access.AccountID // keyed by access.HashKey
@@ -34,7 +34,8 @@ func (k *acceptedKeys) account(authorization []string) (account access.AccountID
 	return account, ok
 }
 
-// add remembers the key in an Authorization header. If there are too many keys, it forgets any other.
+// add stores the account of the key in an Authorization header. If there are too many keys, it
+// removes an arbitrary one.
 func (k *acceptedKeys) add(authorization []string, account access.AccountID) {
 	token, err := access.Bearer(authorization)
 	if err != nil {
@@ -55,7 +56,7 @@ func (k *acceptedKeys) add(authorization []string, account access.AccountID) {
 	k.accounts[hash] = account
 }
 
-// forget forgets the key in an Authorization header, because it was refused.
+// forget removes the key in an Authorization header, because the key was refused.
 func (k *acceptedKeys) forget(authorization []string) {
 	token, err := access.Bearer(authorization)
 	if err != nil {

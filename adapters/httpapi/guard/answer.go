@@ -31,8 +31,10 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	return refusal.Of(f, e.id)
 }
 
-// timeoutRefusal returns provider_timeout or service_unavailable if err is a timeout, and
-// service_unavailable if err is a cancellation. Otherwise it returns f, which is internal_error.
+// timeoutRefusal returns the error for an operation that ended with err and would otherwise be
+// answered with f, which is internal_error. If err is a timeout, it returns provider_timeout or
+// service_unavailable. If err is a cancellation, it returns service_unavailable. Otherwise it
+// returns f.
 func timeoutRefusal(f *fault.Error, err error, t Terms) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && t.mayRefuse(fault.ProviderTimeout):
@@ -58,8 +60,8 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = out.Encode(p) // writes to memory, cannot fail
 }
 
-// recoverPanics buffers the answer until the handler returns. A panic becomes a 500 answer. Before
-// the answer is sent, recoverPanics writes the audit entry of the request.
+// recoverPanics buffers the answer until the handler returns. If the handler panics, it sends a 500
+// answer instead. Before the answer is sent, recoverPanics writes the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		initialHeader, body := w.Header().Clone(), r.Body // a later step replaces r.Body
@@ -96,7 +98,7 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 }
 
 // runRecovered runs work and reports whether work returned without a panic. It logs the type and
-// the stack of a panic. It does not log the panic's value, which can hold customer data.
+// the stack of a panic. It does not log the panic's value, because it can contain customer data.
 func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -108,16 +110,16 @@ func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	return true
 }
 
-// answer buffers a response until it is complete. So a panic during the operation still becomes a
-// complete 500 answer. The longest answer of an operation is a list of 100 tenants. Files and
-// documents are larger, but WriteString does not copy them.
+// answer buffers a response until it is complete, so that a panic during the operation can still be
+// answered with a complete 500 response. The longest answer of an operation is a list of 100
+// tenants. Files and documents are larger, but WriteString does not copy them.
 type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	file   string // the body, if body is empty
+	file   string // the body, if the field body is empty
 
-	connection http.ResponseWriter // set for the answer that is sent to the client
+	connection http.ResponseWriter // set when the answer is sent to the client
 	streaming  bool                // see Stream
 }
 
@@ -139,15 +141,15 @@ func (a *answer) Write(p []byte) (int, error) {
 		return len(p), http.NewResponseController(a.connection).Flush()
 	}
 	a.WriteHeader(http.StatusOK)
-	if a.file != "" { // a second write
+	if a.file != "" { // a second write needs a copy
 		a.body.WriteString(a.file)
 		a.file = ""
 	}
 	return a.body.Write(p)
 }
 
-// WriteString implements io.StringWriter. The answer refers to the string s of the first write and
-// does not copy it. So a file in memory is not copied for each reader.
+// WriteString implements io.StringWriter. It does not copy the string of the first write, so a file
+// in memory is not copied for each reader.
 func (a *answer) WriteString(s string) (int, error) {
 	if a.body.Len() > 0 || a.file != "" {
 		return a.Write([]byte(s))
@@ -160,12 +162,12 @@ func (a *answer) WriteString(s string) (int, error) {
 // len returns the size of the body in bytes.
 func (a *answer) len() int { return a.body.Len() + len(a.file) }
 
-var errClientGone = errors.New("the client takes no more of the answer")
+var errClientGone = errors.New("the client does not receive the rest of the answer")
 
 // Stream sends the header of an answer, and then each part of the body that send passes to write.
-// send runs while the request holds its slot, so the slow clients of an account use up only the
-// account's own share. If send fails, the connection is closed, so that the client sees that the
-// answer is not complete.
+// The request holds its in-flight slot until send returns, so slow clients use only slots of their
+// own account. If send fails, Stream closes the connection, so that the client sees that the answer
+// is not complete.
 func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error) error) {
 	a, buffered := w.(*answer)
 	if buffered && a.connection != nil {
@@ -185,13 +187,14 @@ func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error
 	closeConnection(a.connection)
 }
 
-// closeConnection makes net/http close the connection of w without the end of the answer.
+// closeConnection makes net/http close the connection of w although the answer is not complete.
 func closeConnection(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // a recorder of a test has no deadline
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // the response recorders of tests have no deadlines
 }
 
-// A client must take sendChunk bytes of an answer in sendTimeout. Otherwise its connection is
-// closed. The write timeout of the server cannot be that short, because operations take longer.
+// A client must receive each sendChunk bytes of an answer within sendTimeout. Otherwise its
+// connection is closed. The write timeout of the server cannot be that short, because operations
+// take longer.
 const (
 	sendChunk   = 16 << 10
 	sendTimeout = 15 * time.Second
@@ -210,8 +213,8 @@ func (a *answer) send(w http.ResponseWriter) {
 	}
 }
 
-// sendFile writes file to w through one small buffer, because a copy of each part would be garbage.
-// It returns false if the client has disconnected or is too slow.
+// sendFile writes file to w in chunks of one small buffer, so that it does not allocate a copy of
+// each chunk. It returns false if the client has disconnected or is too slow.
 func sendFile(w http.ResponseWriter, file string) bool {
 	buffer := make([]byte, min(len(file), sendChunk))
 	for len(file) > 0 {
@@ -224,13 +227,13 @@ func sendFile(w http.ResponseWriter, file string) bool {
 	return true
 }
 
-// sendChunks writes body to w. It returns false if the client has disconnected or is too slow. It
-// sets the deadline of an empty body too, because net/http writes the header of such an answer
+// sendChunks writes body to w. It returns false if the client has disconnected or is too slow. For
+// an empty body it only sets the deadline, because net/http writes the header of such an answer
 // later.
 func sendChunks(w http.ResponseWriter, body []byte) bool {
 	connection := http.NewResponseController(w)
 	for {
-		_ = connection.SetWriteDeadline(time.Now().Add(sendTimeout)) // a recorder of a test has no deadline
+		_ = connection.SetWriteDeadline(time.Now().Add(sendTimeout)) // the response recorders of tests have no deadlines
 		chunk := body[:min(len(body), sendChunk)]
 		if _, err := w.Write(chunk); err != nil {
 			return false

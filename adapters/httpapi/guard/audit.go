@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// beginAct puts the act of a write into the context, for the audit. The act of a page contains only
-// the client and the request id.
+// beginAct puts the act of a write into the context: the request, for which endAct writes the audit
+// entry. The act of a page contains only the client's address and the request id.
 func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -40,7 +40,7 @@ func (g *guard) beginAct(next http.Handler) http.Handler {
 	})
 }
 
-// unknownOperation is the action in the audit entry of a refused request whose path belongs to no
+// unknownOperation is the action in the audit entry of a refused request whose path matches no
 // operation.
 const unknownOperation = "unknown"
 
@@ -63,7 +63,7 @@ func (g *guard) newAct(r *http.Request, e *exchange) *ports.Act {
 	return &ports.Act{Entry: entry, Write: []byte(entry.ID)}
 }
 
-// rotatePath is the path of the operation whose object is the key of the request.
+// rotatePath is the path of the operation whose object is the API key of the request.
 const rotatePath = "/api-key/rotate"
 
 func (e *exchange) clientText() string {
@@ -73,7 +73,7 @@ func (e *exchange) clientText() string {
 	return e.client.String()
 }
 
-// subjectTypes has the kinds of subjects whose name differs from that of the path parameter.
+// subjectTypes maps a path parameter to the type of its subject, if their names differ.
 var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(event.DNSJob)}
 
 // maxSubject limits the length of an id that comes from a path and is not a UUID. A domain has at
@@ -81,8 +81,8 @@ var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(
 const maxSubject = 253
 
 // objectOf returns the tenant and the object that a path names. The object is the last parameter of
-// the path. A malformed id names none.
-func objectOf(template, path string) (of tenant.GUID, subject audit.Subject) {
+// the path. objectOf returns no object for a malformed id.
+func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subject) {
 	values := strings.Split(path, "/")
 	for i, segment := range strings.Split(template, "/") {
 		name, isParameter := strings.CutPrefix(segment, "{")
@@ -100,7 +100,7 @@ func objectOf(template, path string) (of tenant.GUID, subject audit.Subject) {
 			continue
 		}
 		if name == "tenant_id" {
-			of = tenant.GUID(value)
+			tenantID = tenant.GUID(value)
 		}
 		kind = strings.TrimSuffix(kind, "_name")
 		if known := subjectTypes[kind]; known != "" {
@@ -108,10 +108,11 @@ func objectOf(template, path string) (of tenant.GUID, subject audit.Subject) {
 		}
 		subject = audit.Subject{Type: kind, ID: value}
 	}
-	return of, subject
+	return tenantID, subject
 }
 
-// nameCreated sets the subject of the act to the object that a successful answer shows as created.
+// nameCreated sets the subject of the act to the object that a successful answer contains as
+// created.
 func (t Terms) nameCreated(act *ports.Act, a *answer) {
 	if t.Creates == "" || !isSuccess(a.status) {
 		return
@@ -122,10 +123,10 @@ func (t Terms) nameCreated(act *ports.Act, a *answer) {
 	}
 	var object struct {
 		ID   string `json:"id"`
-		Name string `json:"domain_name"` // a domain is named as in paths
+		Name string `json:"domain_name"` // the subject of a domain is its name, as in paths
 	}
 	if within, ok := body[string(t.Creates)]; ok {
-		_ = json.Unmarshal(within, &object) // without an id the path's object stays the subject
+		_ = json.Unmarshal(within, &object) // if there is no id, the object of the path stays the subject
 	} else {
 		_ = json.Unmarshal(body["id"], &object.ID)
 	}
@@ -136,15 +137,14 @@ func (t Terms) nameCreated(act *ports.Act, a *answer) {
 
 func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
-func isDenied(status int) bool {
+func isUnauthorizedOrForbidden(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// outcomeOf returns the outcome of the audit entry for an answer, or nil for an answer that gets no
-// entry. A write that failed on the side of the service gets one only if it may have changed
-// something.
+// outcomeOf returns the outcome of the audit entry for an answer, or nil if the answer gets no
+// entry. A write that failed with a 5xx status gets an entry only if it may have changed something.
 func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
-	if !isSuccess(a.status) && !isDenied(a.status) && (a.status < http.StatusInternalServerError || !mayHaveChanged) {
+	if !isSuccess(a.status) && !isUnauthorizedOrForbidden(a.status) && (a.status < http.StatusInternalServerError || !mayHaveChanged) {
 		return nil
 	}
 	o := audit.Outcome{Status: a.status}
@@ -155,13 +155,14 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 }
 
 // endAct writes the audit entry of a request before its answer is sent, unless the entry was
-// committed with the answer. Reads get an entry only if a known key is refused. endAct returns an
-// error if the entry could not be stored, unless a sweep can make the entry later from the stored
-// act. In that case, and for an answer with a 5xx status, it only logs the error.
+// committed with the answer. A read gets an entry only if a known key was refused.
+//
+// If the entry cannot be stored, endAct returns an error. It only logs the error if the answer has
+// a 5xx status, or if the act is stored, because a sweep later makes the entry from a stored act.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act
-	if e.page || e.caller.KeyID == "" || act == nil && !isDenied(a.status) {
+	if e.page || e.caller.KeyID == "" || act == nil && !isUnauthorizedOrForbidden(a.status) {
 		return nil
 	}
 	if act == nil {
@@ -172,12 +173,12 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 	}
 	outcome := e.outcomeOf(a, act.State() != ports.ActNew || e.run != nil && e.run.calledProvider())
 	if e.replayed || e.keyLost {
-		outcome = nil // the entry belongs to the request that ran
+		outcome = nil // the entry was written by the request that executed the operation
 	}
 	if outcome == nil && act.State() == ports.ActNew {
 		return nil
 	}
-	if outcome != nil && isDenied(a.status) && a.header.Get("X-RateLimit-Bucket") == "" {
+	if outcome != nil && isUnauthorizedOrForbidden(a.status) && a.header.Get("X-RateLimit-Bucket") == "" {
 		if err := g.countDenied(r, a, e); err != nil {
 			return err
 		}
@@ -195,15 +196,15 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 
 func (x *run) calledProvider() bool { return x.effects.Seen().Asked }
 
-// deniedQuota limits the requests of a key that are answered 401 or 403 and are not counted in any
-// other bucket. Each of them is stored in the audit, so without a limit a revoked key could fill
-// the disk.
+// deniedQuota limits the requests of a key that get a 401 or 403 answer and count in no other
+// bucket. Each of them adds an audit entry, so without the limit a revoked key could fill the disk.
 var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 
 // Denied is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.
 const Denied = "denied"
 
-// countDenied returns a rate_limit_exceeded error if the key was refused too often.
+// countDenied counts a request of a refused key. It returns a rate_limit_exceeded error if there
+// were too many.
 func (g *guard) countDenied(r *http.Request, a *answer, e *exchange) error {
 	quota := deniedQuota
 	quota.Key = Denied + ":" + e.caller.KeyID

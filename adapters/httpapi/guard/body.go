@@ -22,10 +22,10 @@ const (
 	maxForm = 4 << 10
 )
 
-// readBody reads the request body into memory, so that all later steps see the same bytes. For an
-// operation it answers 413 for a body that is too large, and 415 for a content encoding or for a
-// media type other than JSON. A page answers such errors itself. The request holds no in-flight slot
-// while the body is read.
+// readBody reads the request body into memory, so that all later steps see the same bytes. A
+// request for an operation is answered with 413 if the body is too large, and with 415 if it has a
+// content encoding or is not JSON. A page answers such requests itself. The request holds no
+// in-flight slot while the body is read.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -60,7 +60,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 func requiresBody(op *huma.Operation) bool { return op.RequestBody != nil && op.RequestBody.Required }
 
 // readForm reads the body of a request for a page. It returns nil if the body is larger than
-// maxForm or cannot be read. The page refuses such a form, because it lacks each field.
+// maxForm or cannot be read. The page refuses such a form, because all its fields are missing.
 func readForm(w http.ResponseWriter, r *http.Request, e *exchange) []byte {
 	body, err := e.readAll(http.MaxBytesReader(w, r.Body, maxForm))
 	if err != nil {
@@ -72,8 +72,8 @@ func readForm(w http.ResponseWriter, r *http.Request, e *exchange) []byte {
 // bufferedBody returns a request body that reads from memory.
 func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
-// readJSONBody reads the body and checks its media type. required is set if a request must have
-// a body. Otherwise the body may be empty, and an empty body can have any Content-Type.
+// readJSONBody reads the body and checks its media type. required is true if the request must have
+// a body. Otherwise the body may be empty. An empty body can have any Content-Type.
 func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)
 	if media == otherMediaType && required || !isUnencoded(r.Header) {
@@ -94,7 +94,7 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required 
 }
 
 func wrongMedia() error {
-	return fault.WrongMedia.With("bodies are application/json in UTF-8, without a content encoding")
+	return fault.WrongMedia.With("bodies must be application/json in UTF-8, without a content encoding")
 }
 
 type mediaType int
@@ -118,7 +118,7 @@ func mediaTypeOf(h http.Header) mediaType {
 	return jsonMediaType
 }
 
-// isUnencoded reports whether the body has no content encoding. The API never decompresses a body.
+// isUnencoded reports whether the body has no content encoding. The API does not decompress bodies.
 func isUnencoded(h http.Header) bool {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(encoding), "identity") {

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// checkScope answers 403 if the key lacks the scope of the operation, or is limited to some tenants
-// and the operation concerns all tenants.
+// checkScope answers 403 if the key lacks the scope of the operation. It also answers 403 if the
+// key is limited to some tenants and the operation concerns all tenants.
 func (g *guard) checkScope(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -37,9 +37,8 @@ func (g *guard) checkScope(next http.Handler) http.Handler {
 // tenantParameter is the name of the parameters in paths and queries that hold a tenant's GUID.
 const tenantParameter = "tenant_id"
 
-// hideTenants replaces the id of a tenant that the key must not see by the id of no tenant. The
-// operation then runs the same queries as for an unknown or foreign tenant, and gives the same
-// answer.
+// hideTenants replaces the id of a tenant that the key must not see by an id that no tenant has.
+// The operation then runs the same queries as for an unknown tenant, and gives the same answer.
 func (g *guard) hideTenants(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -18,7 +18,7 @@
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
-//  10. beginAct puts the act of a write into the context, for the audit (audit.go).
+//  10. beginAct puts the data for the audit entry of a write into the context (audit.go).
 //  11. checkAccept answers 406 (routing.go).
 //  12. checkScope answers 403 if the API key lacks the scope of the operation (bounds.go).
 //  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
@@ -26,9 +26,9 @@
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
 //  16. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
-//  17. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
+//  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go, idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
-//  19. hideTenants makes tenants beyond the bounds of the key unknown (bounds.go).
+//  19. hideTenants replaces the ids of tenants that the key must not see (bounds.go).
 //  20. validateJSON answers 400 for a body that is not strict JSON (validation.go).
 //  21. setDeadline sets the time limit of the operation (validation.go).
 //
@@ -62,14 +62,14 @@ import (
 // Options configures the middleware.
 type Options struct {
 	Keys *keys.Service
-	// Pages serves all paths under /connect/, if it is set. Requests for pages pass the same steps,
-	// but steps that concern only operations do nothing for them.
+	// Pages serves all paths under /connect/, if it is set. Requests for pages pass the same steps.
+	// The steps that concern only operations do nothing for them.
 	Pages http.Handler
 	// Log receives one line per request. Its handler must add the request id and the trace id from
 	// the context. The default is slog.Default.
 	Log *slog.Logger
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted. Behind
-	// them, requests count for the address that the header names.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted. Requests
+	// through them count for the address in that header.
 	TrustedProxies []netip.Prefix
 	// Idempotency configures how the answers of writes are stored and replayed.
 	Idempotency Idempotency
@@ -122,8 +122,8 @@ func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 	return g
 }
 
-// steps returns the middleware, outermost first. The package comment says what each step does. This
-// order is part of the API documentation.
+// steps returns the middleware, outermost first. The package comment says what each step does. The
+// API documentation describes this order.
 func (g *guard) steps() []step {
 	return []step{
 		g.assignRequestID,
@@ -175,22 +175,21 @@ type exchange struct {
 	client         netip.Addr // the result of clientAddress
 	route          route
 	known          bool   // the mux has a handler for the request
-	allowedMethods string // the methods of the path, if the requested method is not one of them
+	allowedMethods string // the methods that the path has, if the method of the request is not one of them
 	page           bool   // Options.Pages serves the request
 	caller         access.Caller
 	status         int
 	body           bodyState
 	slot           slot                   // the slot of guard.inFlight that the request holds
 	idle           func(wait func()) bool // see Idle
-	// write is set for a request with an Idempotency-Key. keyLost is set when a different request
-	// claimed the key first, so that this request does not run. replayed is set when the answer is
-	// a stored answer.
+	// write is set for a request with an Idempotency-Key. keyLost is true if a different request
+	// claimed the key first, so that this request does not execute. replayed is true if the answer
+	// is a stored answer.
 	write             *keyedWrite
 	keyLost, replayed bool
-	run               *run       // set while the operation of a write runs
+	run               *run       // set while the operation of a write executes
 	act               *ports.Act // the act of a write or of a page
-	// refusal is the error that was sent to the caller. cause is the underlying error, which is
-	// only logged.
+	// refusal is the error that was sent to the caller. cause is its cause, which is only logged.
 	refusal *fault.Error
 	cause   error
 }
@@ -200,7 +199,7 @@ type exchangeKey struct{}
 // Caller returns the caller of the request in ctx. The request must have passed authenticate.
 func Caller(ctx context.Context) access.Caller { return exchangeOf(ctx).caller }
 
-// WithCaller returns a context in which Caller returns caller. It is for tests of operations
+// WithCaller returns a context in which Caller returns caller. It is for tests that call operations
 // without the middleware.
 func WithCaller(ctx context.Context, caller access.Caller) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, &exchange{caller: caller})
@@ -212,14 +211,15 @@ func exchangeOf(ctx context.Context) *exchange {
 	return e
 }
 
-// needsKey reports whether the request needs an API key. Every operation needs one. Unknown paths
-// under /v1 need one too, so that a caller without a key cannot find out which routes exist.
+// needsKey reports whether the request needs an API key. Every operation needs one. Requests for
+// unknown paths under /v1 need one too, so that a caller without a key cannot find out which paths
+// exist.
 func (e *exchange) needsKey(path string) bool {
 	return path == "/v1" || strings.HasPrefix(path, "/v1/") || e.route.op != nil
 }
 
-// authenticate identifies the caller by the API key, or answers 401. Stores then show only the
-// tenants to which the key is limited.
+// authenticate identifies the caller by the API key, or answers 401. If the key is limited to some
+// tenants, stores then show only these.
 func (g *guard) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

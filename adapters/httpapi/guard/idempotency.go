@@ -16,32 +16,32 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Idempotency configures how a repeated write with the same Idempotency-Key is detected and
+// Idempotency configures how a repeated write with the same Idempotency-Key is recognised and
 // answered.
 type Idempotency struct {
 	Keys          ports.Idempotency
 	Sealer        ports.Sealer
 	Fingerprinter ports.Fingerprinter
 	Now           func() time.Time
-	// Lease is the time after which a key without renewal can be claimed by a different request.
-	// The default is idempotency.Lease.
+	// Lease is how long a claim on a key lasts without renewal. After that a different request can
+	// claim the key. The default is idempotency.Lease.
 	Lease time.Duration
 }
 
-// storeTimeout limits each database call that must not be cancelled with the request.
+// storeTimeout limits each database call that must continue if the request is cancelled.
 const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
 	place idempotency.KeyID
-	text  []byte // see idempotency.Request
+	text  []byte // the content of the request, see idempotency.Request
 	// record is the stored record of the key. It is valid if recorded is true.
 	record   idempotency.Record
 	recorded bool
 }
 
 // replayStored answers a request whose Idempotency-Key has a stored answer. It runs before the
-// checks of the content, because the object of the first request may have been deleted by now.
+// content of the request is checked, because the object of the first request may no longer exist.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -61,7 +61,8 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 	})
 }
 
-// writeOf returns the key and the content of a write. It reads the buffered body.
+// writeOf returns the key and the content of a write. It consumes the body, which readBody has
+// buffered.
 func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	body, err := io.ReadAll(r.Body) // buffered by readBody
 	if err != nil {
@@ -69,16 +70,18 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	}
 	r.Body = bufferedBody(body)
 	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
-	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsOfReplays(e)))
+	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsSuffix(e)))
 	return &keyedWrite{place: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
 }
 
-// boundsOfReplays returns the part of the stored Idempotency-Key that separates the answers to API
-// keys with different bounds. An answer can be replayed only to an API key that could have got it.
-// So an API key that is limited to some tenants has its own answers, and for a write that manages
-// API keys, every API key has its own answers. The part is empty otherwise. It begins with a space,
+// boundsSuffix returns a suffix for the stored Idempotency-Key, which separates the answers to
+// API keys with different bounds. An answer may be replayed only to an API key that could have
+// received it.
+//
+// Each API key that is limited to some tenants has its own answers. If a write manages API keys,
+// every API key has its own answers. Otherwise the suffix is empty. A suffix begins with a space,
 // which an Idempotency-Key cannot contain.
-func boundsOfReplays(e *exchange) string {
+func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.terms.ManagesKeys:
 		return " " + bounds.Text()
@@ -89,8 +92,8 @@ func boundsOfReplays(e *exchange) string {
 	}
 }
 
-// lookUp reads the stored record of the key. It returns true if the request can go on to claim the
-// key. Otherwise lookUp has answered the request.
+// lookUp reads the stored record of the key. It returns true if the request can claim the key.
+// Otherwise it has answered the request.
 func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
 	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.place); err != nil {
@@ -104,7 +107,7 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 	if verdict == idempotency.Run {
 		return true
 	}
-	// A request that is answered here counts as a read, whatever its operation is.
+	// A request that is answered here counts as a read, also if its operation is a write.
 	if _, ok := g.countRequest(w, r, Reads); !ok {
 		return false
 	}
@@ -119,13 +122,13 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 	return false
 }
 
-// busy is the answer while a different request with the same key is running.
+// busy returns the refusal for a request whose key belongs to a request in progress.
 func busy() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
-// claimKey lets exactly one of all requests with the same key run the operation. A request that has
-// claimed the key continues even if its caller disconnects.
+// claimKey lets one of all requests with the same key execute the operation. That request continues
+// even if its caller disconnects.
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -142,12 +145,12 @@ func (g *guard) claimKey(next http.Handler) http.Handler {
 	})
 }
 
-// maxClaimAttempts limits how often a request tries to claim a key. A claim fails if different
-// requests claim and release the key at the same moment.
+// maxClaimAttempts limits how often a request tries to claim a key. A claim can fail if other
+// requests claim and release the key at the same time.
 const maxClaimAttempts = 3
 
-// acquireKey claims the key and returns the id of the attempt. If a different request has the key,
-// acquireKey answers from the record of that request and returns false.
+// acquireKey claims the key and returns the id of the attempt. If a different request holds the
+// key, acquireKey answers from that request's record and returns false.
 func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) (attempt string, won bool) {
 	for range maxClaimAttempts {
 		attempt, won, err := g.tryClaim(r.Context(), keyed)
@@ -168,7 +171,8 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 	return "", false
 }
 
-// tryClaim claims a key without a record, or takes over the recorded attempt.
+// tryClaim claims a key that has no record. If there is a record, it takes the key over from the
+// recorded attempt.
 func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// run is one attempt to execute a write under a claimed key.
+// run is one attempt to execute a write. The attempt has claimed the key of the write.
 type run struct {
 	*keyedWrite
 
@@ -28,13 +28,13 @@ type run struct {
 	effects ports.Effects
 }
 
-// runOperation runs the operation and records its outcome before it sends the answer, so that the
-// first answer and every replay are the same.
+// runOperation runs the operation and records its outcome before it sends the answer. Every replay
+// is therefore the same as the first answer.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
 	a := newAnswer(w.Header())
 	ended := false
 	defer func() {
-		if !ended { // a panic, on its way to recoverPanics
+		if !ended { // a panic, which recoverPanics handles
 			x.leaveUnresolved(r.Context())
 		}
 	}()
@@ -57,10 +57,13 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	}
 }
 
-// recordOutcome stores the answer, leaves the key unresolved, or releases it. It does nothing if
-// the answer was committed with the last change of the operation. The choice depends on the status,
-// on who decided a refusal, and on the effects at the provider. held is false if a different
-// attempt has the key. On an error the answer must not be sent, because it could not be replayed.
+// recordOutcome stores the answer, marks the key's outcome as unknown, or releases the key. The
+// choice depends on the status, on which side decided a refusal, and on the effects at the
+// provider. If the answer was committed with the last change of the operation, there is nothing to
+// do.
+//
+// held is false if a different attempt has the key. After an error the answer must not be sent,
+// because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.End(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
 	case idempotency.AnswerKept:
@@ -89,8 +92,8 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	return x.guard.idempotency.Keys.Finish(ctx, *c)
 }
 
-// leaveUnresolved and releaseKey tolerate errors. The lease then expires, and the answer that was
-// sent stays valid.
+// leaveUnresolved marks the key's outcome as unknown. Like releaseKey, it only logs an error: the
+// lease then expires, and the answer that was sent stays valid.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -105,7 +108,7 @@ func (x *run) releaseKey(ctx context.Context) bool {
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
-// keyStillHeld logs err and treats the key as held. Without an error it returns held.
+// keyStillHeld returns held. If there is an error, it logs the error and returns true.
 func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 	if err != nil {
 		g.log.LogAttrs(ctx, slog.LevelWarn, "an Idempotency-Key stays leased", errorAttr(err))
@@ -114,16 +117,16 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 	return held
 }
 
-// answerAfterLostKey answers for an attempt that lost its key while it ran. It answers like the
-// attempt that has the key now.
+// answerAfterLostKey answers an attempt that lost its key while it executed. It sends the answer of
+// the attempt that holds the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	if g.lookUp(w, r, keyed) {
 		Refuse(w, r, busy())
 	}
 }
 
-// stored is an answer as it is stored for replays. It is sealed as one piece, so that no part can
-// be changed separately.
+// stored is an answer in the form in which it is stored for replays. All of it is encrypted
+// together, so that no part can be changed alone.
 type stored struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type"`
@@ -151,7 +154,7 @@ func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) 
 }
 
 // sendStored sends the stored answer again. If the answer cannot be opened, sendStored logs an
-// error and answers 500; the operation does not run a second time.
+// error and answers 500; the operation is not executed again.
 func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	s, err := g.idempotency.open(keyed.place, keyed.record.Answer)
 	if err != nil {
@@ -167,8 +170,8 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 }
 
 // keepLease renews the lease of the run in the background until the returned function is called. If
-// the lease is lost, keepLease cancels the returned context and stops further provider calls. Two
-// attempts with the same key therefore never call the provider concurrently.
+// the lease is lost, keepLease cancels the returned context, and no further provider call starts.
+// Two attempts with the same key therefore never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
@@ -180,10 +183,10 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// Completion returns the answer of a successful write, for a store that commits it with a change.
-// If the process dies after the commit, the answer can still be replayed. The answer is marshalled
-// in the same way as an answer that the API sends. An answer larger than idempotency.MaxAnswer has
-// no Completion.
+// Completion returns the answer of a successful write, for a store that commits it together with a
+// change. If the process dies after the commit, the answer can still be replayed. The stored answer
+// has the same bytes as the answer that the API sends. An answer larger than idempotency.MaxAnswer
+// has no Completion.
 func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
@@ -193,8 +196,7 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 	return exchangeOf(ctx).run.sealed(ctx, a)
 }
 
-// sealed returns an answer in the form in which it is stored, and the outcome that its audit entry
-// gets.
+// sealed returns an answer in its encrypted form, and the outcome for its audit entry.
 func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
 	e.route.terms.nameCreated(e.act, a)

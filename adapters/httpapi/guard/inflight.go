@@ -12,14 +12,15 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// inFlightLimit limits how many requests the process handles concurrently. Under overload, further
-// requests are refused at once, because they would slow down the requests in progress.
+// inFlightLimit limits how many requests the process handles concurrently. Under overload it
+// refuses further requests at once, because they would slow down the requests in progress.
 //
-// A request for a connect page holds a slot in the group pages. A request for an operation begins
-// in authenticating and moves to authenticated. If this process has accepted its key before, it
-// begins in authenticated. The groups pages and authenticating have limits of
-// their own, so that requests without a valid key cannot take all slots. A group shares its slots
-// between clients. Files and documents need no slot, because they are in memory.
+// The slots have three groups. A request for a connect page holds a slot of the group pages. A
+// request for an operation first holds a slot of authenticating, and after its authentication a
+// slot of authenticated. If this process has accepted the request's key before, it holds a slot of
+// authenticated from the start. The groups pages and authenticating have their own limits, so that
+// requests without a valid key cannot take all slots. Each group shares its slots between clients.
+// Files and documents need no slot, because they are in memory.
 type inFlightLimit struct {
 	max int // of all groups together
 
@@ -28,11 +29,11 @@ type inFlightLimit struct {
 	pages, authenticating, authenticated slotGroup
 }
 
-// slotGroup is a part of the slots. A client of authenticated is an account. A client of the other
-// groups is a network address.
+// slotGroup is a group of slots, which its clients share. A client of authenticated is an account.
+// A client of the other groups is a network address.
 type slotGroup struct {
 	max, taken int
-	byClient   map[string]int // the slots of each client that has any
+	byClient   map[string]int // the number of slots of each client that holds one
 }
 
 // slot is the slot of a client in a slotGroup that a request in flight holds. The zero value stands
@@ -52,8 +53,9 @@ func (l *inFlightLimit) init(limit int) {
 	}
 }
 
-// hasRoom reports whether the client may take one more slot. A client gets its share of the group.
-// One more share stays free for the next client, so a client alone gets half of the slots.
+// hasRoom reports whether the client may take one more slot. The slots of the group are divided
+// into equal shares: one for each client, and one more for the next client. A single client
+// therefore gets half of the slots.
 func (g *slotGroup) hasRoom(client string) bool {
 	held, clients := g.byClient[client], len(g.byClient)
 	if held == 0 {
@@ -92,7 +94,8 @@ func (l *inFlightLimit) release(s slot) {
 	s.group.add(s.client, -1)
 }
 
-// exchange releases the slot from and takes the slot to. If it returns false, from is still taken.
+// exchange releases the slot from and takes the slot to. If it returns false, the request still
+// holds from.
 func (l *inFlightLimit) exchange(from, to slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,8 +107,8 @@ func (l *inFlightLimit) exchange(from, to slot) bool {
 	return true
 }
 
-// ClientNetwork returns the network that counts as one client: an IPv4 address, or the /64 of an
-// IPv6 address, from which one machine can use any address.
+// ClientNetwork returns the network that counts as one client: an IPv4 address, or the /64 network
+// of an IPv6 address, because one machine can use any address in it.
 func ClientNetwork(a netip.Addr) string {
 	if a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().String()
@@ -114,7 +117,7 @@ func ClientNetwork(a netip.Addr) string {
 }
 
 // limitInFlight answers 503 if the process handles Limits.MaxInFlight requests, or if the network
-// of the client has used up its share of them.
+// of the client has used up its share of the slots.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -160,7 +163,7 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 }
 
 // Idle runs wait while the request of ctx holds no slot among the requests in flight. It fails with
-// service_unavailable if the request gets no slot again afterwards.
+// service_unavailable if the request gets no slot after the wait.
 func Idle(ctx context.Context, wait func()) error {
 	e := exchangeOf(ctx)
 	if e == nil || e.idle == nil { // an operation without the middleware, in tests
@@ -173,8 +176,8 @@ func Idle(ctx context.Context, wait func()) error {
 	return nil
 }
 
-// releaseSlotDuring releases the in-flight slot while wait runs, so that slow callers hold no slot.
-// It reports whether the request got a slot again afterwards.
+// releaseSlotDuring releases the in-flight slot while wait runs, so that a slow caller holds no
+// slot. It reports whether the request got a slot again.
 func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
 	s := e.slot
 	g.inFlight.release(s)

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// lingerTime is how long the server waits for the rest of a request body that no step needs: once
-// before the answer is sent, so that the connection can be reused, and once after it, before the
-// connection is closed. maxRest is how much it reads each time, in bytes, as much as net/http.
+// lingerTime is how long the server waits for the rest of a request body that no step reads. It
+// waits before the answer is sent, so that the connection can be reused. If that does not help, it
+// waits again after the answer, before the connection is closed. maxRest is how many bytes it reads
+// each time, which is the limit of net/http.
 const (
 	lingerTime = 500 * time.Millisecond
 	maxRest    = 256 << 10
@@ -23,7 +24,7 @@ type bodyState int
 const (
 	bodyUnread   bodyState = iota // no step has read it
 	bodyComplete                  // it was read to its end
-	bodyBroken                    // reading it failed: it is too slow, too large or malformed
+	bodyBroken                    // reading failed: the body is too slow, too large or malformed
 )
 
 // readAll reads a request body and records whether it is complete.
@@ -39,32 +40,32 @@ func (e *exchange) readAll(body io.Reader) ([]byte, error) {
 // finishBody reads the rest of a request body that no step has read. It reports whether the body is
 // complete, so that the connection can be reused.
 //
-// Without it, net/http reads the rest before it sends the answer. Then the answer to a slow client
-// waits for the read timeout, and misses its own deadline.
+// Without it, net/http would read the rest before it sends the answer. The answer to a slow client
+// would wait for the read timeout and miss its own deadline.
 func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
 	if body == nil || body == http.NoBody || e.body == bodyComplete {
 		return true
 	}
-	// A client with an Expect header sends no body before the server asks for it.
+	// A client with an Expect header sends the body only after the server asks for it.
 	if e.body == bodyBroken || r.Header.Get("Expect") != "" {
 		return false
 	}
 	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(lingerTime)) // a recorder of a test has no deadline
+	_ = connection.SetReadDeadline(time.Now().Add(lingerTime)) // the response recorders of tests have no deadlines
 	if _, err := io.CopyN(io.Discard, body, maxRest); !errors.Is(err, io.EOF) {
 		return false
 	}
-	_ = connection.SetReadDeadline(time.Time{}) // net/http sets the deadline of the next request
+	_ = connection.SetReadDeadline(time.Time{}) // net/http sets a new deadline for the next request
 	return true
 }
 
 // linger sends the answer and reads what the client still sends, before net/http closes the
-// connection. If unread bytes remain when a connection is closed, the kernel resets it, and the
-// client can lose the answer. net/http lingers only after a body that is too large.
+// connection. If a connection is closed while there are unread bytes, the kernel resets it, and the
+// client can lose the answer. net/http itself waits only after a body that is too large.
 func linger(w http.ResponseWriter, body io.Reader) {
 	connection := http.NewResponseController(w)
 	if connection.Flush() != nil || connection.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
-		return // the client is gone, or a test has no connection
+		return // the client has disconnected, or a test has no connection
 	}
 	_, _ = io.CopyN(io.Discard, body, maxRest)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Bucket is the name of a rate limit. Each operation counts in one bucket.
+// Bucket is the name of a rate limit. Each operation belongs to one bucket.
 type Bucket string
 
 // The buckets. All operations in ProviderHeavy and ProviderHeavyWrites call a provider.
@@ -47,18 +47,18 @@ var quotas = map[Bucket]ratelimit.Bucket{
 	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
 }
 
-// ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds
+// ProviderConcurrency is the value of X-RateLimit-Bucket for a request that exceeds
 // Limits.MaxProviderOperations.
 const ProviderConcurrency = "provider_concurrency"
 
-// EventWaiters is the X-RateLimit-Bucket of an answer to a request that exceeds
+// EventWaiters is the value of X-RateLimit-Bucket for a request that exceeds
 // Limits.MaxEventWaiters.
 const EventWaiters = "event_waiters"
 
 // Limits configures the rate limits and the concurrency limits.
 type Limits struct {
 	Counters ports.Limiter
-	// Off disables refusals: requests are only counted. It is for benchmarks.
+	// Off disables the rate limits: requests are counted, but not refused. It is for benchmarks.
 	Off bool
 	// MaxProviderOperations is the maximum number of operations of an account that call providers
 	// concurrently, over all replicas. The default is 4.
@@ -78,7 +78,7 @@ func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 	return q
 }
 
-// Balance is what an account may still use of a bucket.
+// Balance is how much of a bucket an account can still use.
 type Balance struct {
 	Bucket    Bucket
 	Limit     int
@@ -86,7 +86,7 @@ type Balance struct {
 	Remaining int
 }
 
-// Balances returns the balance of each bucket, without counting a request.
+// Balances returns the balance of each bucket. It counts no request.
 func (l Limits) Balances(ctx context.Context, account access.AccountID) []Balance {
 	var all []Balance
 	for _, b := range Buckets() {
@@ -98,10 +98,10 @@ func (l Limits) Balances(ctx context.Context, account access.AccountID) []Balanc
 
 // concurrencyLimit limits how many requests of an account run at once, over all replicas.
 type concurrencyLimit struct {
-	bucket string // the X-RateLimit-Bucket of a refusal
-	slots  string // the name of the slots
+	bucket string // the X-RateLimit-Bucket of a refused request
+	slots  string // the name of the slots in Limits.Counters
 	max    int
-	detail string // of a refusal, with a verb for max
+	detail string // the detail of the refusal; its verb stands for max
 }
 
 // concurrencyLimit returns the concurrency limit for a request with these terms. limited is false
@@ -127,8 +127,8 @@ func peekBody(r *http.Request) []byte {
 }
 
 // limitRate counts each request for an operation in the operation's bucket. It answers 429 if the
-// bucket is full. It also enforces Limits.MaxProviderOperations and Limits.MaxEventWaiters. A request
-// does not count if a different request claimed its Idempotency-Key first.
+// bucket is full. It also enforces Limits.MaxProviderOperations and Limits.MaxEventWaiters. A
+// request does not count if a different request claimed its Idempotency-Key first.
 func (g *guard) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -161,7 +161,7 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 }
 
 // countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
-// countRequest answers 429 and returns false. refund undoes the count.
+// it answers 429 and returns false. refund reverses the count.
 func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b Bucket) (refund func(), ok bool) {
 	v, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
 	if !v.Allowed && !g.limits.Off {
@@ -180,15 +180,15 @@ func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name strin
 
 // setRateHeaders sets the four X-RateLimit headers.
 func (g *guard) setRateHeaders(w http.ResponseWriter, name string, v ratelimit.Verdict) {
-	h := w.Header()
-	h.Set("X-RateLimit-Bucket", name)
-	h.Set("X-RateLimit-Limit", strconv.Itoa(v.Limit))
-	h.Set("X-RateLimit-Remaining", strconv.Itoa(v.Remaining))
+	header := w.Header()
+	header.Set("X-RateLimit-Bucket", name)
+	header.Set("X-RateLimit-Limit", strconv.Itoa(v.Limit))
+	header.Set("X-RateLimit-Remaining", strconv.Itoa(v.Remaining))
 	reset := g.idempotency.Now().Add(v.ResetIn)
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
+	header.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 
-// copyRateHeaders copies the headers of setRateHeaders.
+// copyRateHeaders copies the headers that setRateHeaders sets.
 func copyRateHeaders(to, from http.Header) {
 	for _, name := range []string{"X-Ratelimit-Bucket", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
 		if values, ok := from[name]; ok {
@@ -210,7 +210,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// refusalCounter returns a function that counts a 429 answer by its bucket.
+// refusalCounter returns a function that counts a 429 answer in a metric, by bucket.
 func refusalCounter(o Options) func(context.Context, string) {
 	meter := o.Meter
 	if meter == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// RequestIDPattern matches the values of X-Request-ID that are safe in answers and logs.
+// RequestIDPattern matches the values of X-Request-ID that may be used in answers and logs.
 const RequestIDPattern = `^[A-Za-z0-9._-]{1,128}$`
 
 var safeRequestID = regexp.MustCompile(RequestIDPattern)
@@ -39,9 +39,9 @@ func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// logRequest writes one log line per request. The line contains the route template, and the ids of
-// the account and the key once the caller is known. It never contains the key itself. It never
-// contains the path or the query, because they hold customer data.
+// logRequest writes one log line per request. The line contains the route template and, if the
+// caller is known, the ids of the account and the key. It never contains the key itself. It never
+// contains the path or the query, because they contain customer data.
 func (g *guard) logRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -69,8 +69,8 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 	})
 }
 
-// errorAttr returns the log attribute for err. For a provider error it contains only the
-// classification, because the text of a provider can hold customer data. For any other error it
+// errorAttr returns the log attribute for err. For a provider error the attribute contains only the
+// classification, because the text of a provider can contain customer data. For any other error it
 // contains the text.
 func errorAttr(err error) slog.Attr {
 	var provider *outcome.Error
@@ -89,7 +89,7 @@ func errorAttr(err error) slog.Attr {
 // next entry of X-Forwarded-For, from right to left. Entries left of the first untrusted address
 // can be forged, so they are ignored.
 //
-// The address is logged, limitInFlight counts requests by it, and a key can be limited to addresses.
+// The address is logged. limitInFlight counts requests by it. A key can be limited to addresses.
 func (g *guard) clientAddress(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -36,8 +36,9 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 }
 
 // fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. A
-// path template can also match a fixed path, but its methods do not apply there. For example,
-// /v1/tenants/{tenant_id} matches /v1/tenants/connect-url, but connect-url is not a tenant id.
+// path template can match a fixed path too, but the methods of the template do not apply to it. For
+// example, /v1/tenants/{tenant_id} matches /v1/tenants/connect-url, but connect-url is not a tenant
+// id.
 func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	fixed := map[string]string{}
 	for path, item := range doc.Paths {
@@ -74,10 +75,10 @@ func (g *guard) newExchange(r *http.Request) *exchange {
 		return e
 	}
 	if pattern == "" {
-		// Run the mux's own handler: it sets Allow for a wrong method, but not for an unknown path.
-		a := newAnswer(http.Header{})
-		handler.ServeHTTP(a, r)
-		e.allowedMethods = a.header.Get("Allow")
+		// The mux's own handler sets Allow for a wrong method, but not for an unknown path.
+		muxAnswer := newAnswer(http.Header{})
+		handler.ServeHTTP(muxAnswer, r)
+		e.allowedMethods = muxAnswer.header.Get("Allow")
 		return e
 	}
 	e.known = true
@@ -98,7 +99,7 @@ func unescapedPath(u *url.URL) string {
 }
 
 // isCanonicalPath reports whether path has no empty, "." or ".." segment, apart from an empty last
-// segment. The mux would redirect any other path, and the API never redirects.
+// segment. The mux redirects other paths, but the API must not redirect.
 func isCanonicalPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -128,7 +129,8 @@ func (g *guard) route(next http.Handler) http.Handler {
 	})
 }
 
-// checkAccept answers 406 if the caller of an operation does not accept JSON. Pages are exempt.
+// checkAccept answers 406 if the caller of an operation does not accept JSON. Requests for pages
+// are not checked.
 func (g *guard) checkAccept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route := exchangeOf(r.Context()).route; route.op != nil && !acceptsAnswer(r.Header.Values("Accept"), route.terms.Media) {
@@ -143,9 +145,9 @@ func (g *guard) checkAccept(next http.Handler) http.Handler {
 // header decides.
 var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/problem+json": 3, "application/json": 4}
 
-// acceptsAnswer reports whether the values of an Accept header allow a JSON answer, or an answer of
-// the operation's own media type if it has one.
-func acceptsAnswer(accept []string, own string) bool {
+// acceptsAnswer reports whether the values of an Accept header allow a JSON answer, or an answer in
+// the operation's own media type, if it has one.
+func acceptsAnswer(accept []string, ownType string) bool {
 	all := strings.TrimSpace(strings.Join(accept, ","))
 	if all == "" {
 		return true
@@ -153,7 +155,7 @@ func acceptsAnswer(accept []string, own string) bool {
 	rank, accepted := 0, false
 	for entry := range strings.SplitSeq(all, ",") {
 		kind, params, err := mime.ParseMediaType(entry)
-		if own != "" && kind == own {
+		if ownType != "" && kind == ownType {
 			kind = "application/json"
 		}
 		if err != nil || specificity[kind] <= rank {

@@ -22,23 +22,24 @@ type Terms struct {
 	Bucket Bucket
 	// Scope is the scope that the API key must hold, or access.NoScope.
 	Scope access.Scope
-	// AllTenants is set for an operation that concerns tenants beyond the bounds of any key. A key
+	// AllTenants is true for an operation that always concerns all tenants of the account. A key
 	// that is limited to some tenants may not call it.
 	AllTenants bool
-	// ManagesKeys is set for a write whose answer depends on all bounds of the caller's key. Its
-	// stored answer is replayed only to keys with the same bounds.
+	// ManagesKeys is true for a write whose answer depends on all bounds of the caller's key. Its
+	// stored answer is replayed only to the same key.
 	ManagesKeys bool
 	Write       bool // the operation requires an Idempotency-Key
 	// CallsProviderIf reports whether a request with this body calls a provider. It is set for
-	// operations whose bucket does not imply a provider call.
+	// operations in buckets whose other operations call no provider.
 	CallsProviderIf func(body []byte) bool
 	// WaitsIf reports whether a request with this query waits for an event. Such a request counts
-	// against Limits.MaxEventWaiters.
+	// towards Limits.MaxEventWaiters.
 	WaitsIf   func(query url.Values) bool
 	TimeLimit time.Duration // the default is requestTime
-	Refuses   []fault.Code  // the error codes of this operation, see Codes
-	// Creates is the kind of object that the operation creates. The answer has the object in a member
-	// with this name, or is the object. Its id is the subject of the audit entry.
+	Refuses   []fault.Code  // the specific error codes of this operation, see Codes
+	// Creates is the type of the object that the operation creates. The answer contains the object
+	// in a member with this name, or the answer is the object. The object's id is the subject of
+	// the audit entry.
 	Creates event.SubjectType
 	// Media is the media type of a successful answer that is not JSON, see Stream.
 	Media string
@@ -65,8 +66,8 @@ func (t Terms) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime)
 func (t Terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
 
 // commonCodes are the error codes of every operation. Operations with a scope also have
-// insufficient_scope. Writes also have writeCodes. Operations whose requests can have a body also
-// have bodyCodes.
+// insufficient_scope, writes also have writeCodes, and operations whose requests can have a body
+// also have bodyCodes.
 var (
 	commonCodes = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
 		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}

@@ -17,7 +17,7 @@ type originalKey struct{}
 // incoming traceparent and ignores baggage.
 //
 // Package otelhttp records the path, query, host and addresses of a request. They are customer
-// data, so otelhttp is passed a substitute request that contains only the route.
+// data. Therefore otelhttp gets a substitute request that contains only the route.
 func traceStep(o Options) step {
 	options := []otelhttp.Option{otelhttp.WithPropagators(propagation.TraceContext{})}
 	if o.Tracer != nil {
@@ -27,15 +27,15 @@ func traceStep(o Options) step {
 		options = append(options, otelhttp.WithMeterProvider(o.Meter))
 	}
 	return func(next http.Handler) http.Handler {
-		inner := http.HandlerFunc(func(w http.ResponseWriter, routeOnly *http.Request) {
+		withOriginal := http.HandlerFunc(func(w http.ResponseWriter, routeOnly *http.Request) {
 			original := routeOnly.Context().Value(originalKey{}).(*http.Request)
 			r := original.WithContext(routeOnly.Context())
 			r.Body = routeOnly.Body
 			next.ServeHTTP(w, r)
 		})
-		outer := otelhttp.NewHandler(inner, "request", options...)
+		traced := otelhttp.NewHandler(withOriginal, "request", options...)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			outer.ServeHTTP(w, routeOnlyRequest(r))
+			traced.ServeHTTP(w, routeOnlyRequest(r))
 		})
 	}
 }

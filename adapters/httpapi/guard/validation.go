@@ -70,7 +70,7 @@ func queryValues(raw, name string) (values []string, ok bool) {
 }
 
 // validateJSON answers 400 for a body that is not strict JSON, for a missing body, and for a body
-// that the operation does not take. Huma and package core validate the fields.
+// if the operation takes none. Huma and package core validate the members.
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -92,7 +92,7 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 }
 
 // checkBody returns invalid_request if body is not strict JSON, or if it is empty and the operation
-// needs one. If takes is nil, the operation takes no body: it must be empty or {}.
+// needs one. If takes is nil, the operation takes no body, and body must be empty or {}.
 func checkBody(body []byte, takes *huma.RequestBody) error {
 	switch {
 	case len(body) == 0 && takes != nil && takes.Required:
@@ -114,7 +114,7 @@ func checkBody(body []byte, takes *huma.RequestBody) error {
 }
 
 // setDeadline sets the time limit of the operation. An operation that can have a body continues
-// when its caller disconnects, so that no change is left half done.
+// when its caller disconnects, so that it completes its change.
 func (g *guard) setDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := exchangeOf(r.Context()).route

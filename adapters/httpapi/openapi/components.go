@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// sharedResponses maps the error statuses that have the same codes in every operation to the names
-// of their components.
+// sharedResponses names the shared response component of each error status whose codes are the same
+// for every operation.
 var sharedResponses = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
 }
 
-// components returns the parts of the document to which operations refer.
+// components returns the components of the document, to which operations refer.
 func components() *huma.Components {
 	headers := rateHeaders()
 	headers["X-Request-ID"] = requestIDHeader()
@@ -47,8 +47,8 @@ func components() *huma.Components {
 	return c
 }
 
-// exampleComponents adds an example for each error code of the responses in used. For values see
-// Finish.
+// exampleComponents adds to c an example for each error code of the responses in used. See Finish
+// for values.
 func exampleComponents(c *huma.Components, used map[string]*huma.Response, values map[fault.Code]any) {
 	for _, r := range used {
 		for _, content := range r.Content {
@@ -62,7 +62,7 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response, value
 }
 
 // refusals returns the documentation of one error status with its codes. The schema lists the
-// codes, so an answer with a different code does not validate.
+// codes, so a client that validates answers detects a different code.
 func refusals(status int, list []fault.Code) *huma.Response {
 	var about []string
 	var names []any
@@ -85,8 +85,8 @@ func refusals(status int, list []fault.Code) *huma.Response {
 	}
 }
 
-// exampleDetail returns the title of c with a lower-case first letter. Titles that begin with an
-// acronym or a header name stay unchanged.
+// exampleDetail returns the title of c with a lower-case first letter. It does not change titles
+// that begin with an acronym or a header name.
 func exampleDetail(c fault.Code) string {
 	first, _, _ := strings.Cut(c.Title, " ")
 	if strings.ToLower(first[1:]) != first[1:] {
@@ -130,8 +130,8 @@ func replayedHeader() *huma.Header {
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
-// rateHeaders returns the definitions of the rate limit headers. The answer to every request that
-// was counted in a bucket has these headers.
+// rateHeaders returns the definitions of the rate limit headers. These headers are in the answer to
+// every request that was counted in a bucket.
 func rateHeaders() map[string]*huma.Header {
 	none := 0.0
 	number := func(about string, example int) *huma.Header {

@@ -9,7 +9,7 @@
 // document, and Render returns it as JSON and as YAML.
 //
 // Start reading with document.go. operation.go documents operations. components.go has the parts
-// that operations share: error answers, their examples, and headers.
+// that operations share: error answers, examples of errors, and headers.
 package openapi
 
 import (
@@ -87,19 +87,19 @@ func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
 }
 
 // allowNewAnswerMembers allows unknown members in the schemas of answers, because later versions
-// may add members. The schemas of request bodies still forbid unknown members.
+// may add members. The schemas of request bodies do not allow them.
 func allowNewAnswerMembers(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas.Map()
-	sent := map[string]bool{}
+	inRequests := map[string]bool{}
 	for _, item := range doc.Paths {
 		for _, op := range guard.OperationsOf(item) {
 			if op.RequestBody != nil {
-				markComponents(schemas, op.RequestBody.Content["application/json"].Schema, sent)
+				markComponents(schemas, op.RequestBody.Content["application/json"].Schema, inRequests)
 			}
 		}
 	}
 	for name, s := range maps.All(schemas) {
-		if sent[name] {
+		if inRequests[name] {
 			continue
 		}
 		s.AdditionalProperties = nil

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// Event returns the schema of an event: a choice of the schemas of all types, by the member type. It
-// adds these schemas to the components.
+// Event returns the schema of an event. It lists the schemas of all event types as alternatives,
+// which the member type distinguishes. It adds these schemas to the components.
 func Event(r huma.Registry) *huma.Schema {
 	choice := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: "type", Mapping: map[string]string{}}}
 	for _, k := range event.Kinds() {
@@ -57,13 +57,13 @@ func eventSchema(r huma.Registry, k event.Kind) *huma.Schema {
 		"id":   about("The event's id.", &huma.Schema{Type: huma.TypeString, Format: "uuid"}),
 		"type": about("What happened.", one(string(k.Type))),
 		"at":   about("When it happened.", &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
-		"tenant_id": about("The GUID of the subject's tenant, null if the subject belongs to none.",
+		"tenant_id": about("The GUID of the subject's tenant, null if the subject belongs to no tenant.",
 			&huma.Schema{Type: huma.TypeString, Format: "uuid", Nullable: true}),
 		"subject": object("The object that changed.", map[string]*huma.Schema{
 			"type": about("The kind of the object.", one(string(k.Subject))),
 			"id":   about("The object's id, as the API shows it.", &huma.Schema{Type: huma.TypeString}),
 		}),
-		"version": about("1 for the first event of this subject, and one more for each further event of it.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &first}),
+		"version": about("The number of the event among the events of this subject, beginning with 1.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &first}),
 		"data":    r.Schema(reflect.TypeOf(k.Data), true, ""),
 	})
 }

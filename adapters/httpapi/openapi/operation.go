@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Describe adds the documentation of an operation's terms to op: the API key with the scope, the
-// example of the body, and the answers.
+// Describe adds to op the documentation of its terms: the API key and its scope, the example of the
+// body, and the answers.
 func Describe(op *huma.Operation) {
 	t := guard.TermsOf(op)
 	scopes := []string{}
@@ -38,7 +38,7 @@ func Describe(op *huma.Operation) {
 func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
 	codes := t.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
-	for _, c := range fault.All() { // in the order of the table in core/fault
+	for _, c := range fault.All() { // in the order of package core/fault
 		if slices.Contains(codes, c) {
 			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
 		}
@@ -68,7 +68,7 @@ func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
 	return documented
 }
 
-// documentReplays adds the headers that only writes have.
+// documentReplays adds the headers that only answers to writes have.
 func documentReplays(documented map[string]*huma.Response) {
 	for _, status := range []string{"200", "202", "400", "403", "404", "409"} {
 		if r, ok := documented[status]; ok {
@@ -95,14 +95,14 @@ func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
 			Description: "A string of your choice, new for each new operation. The same request with the same key within 24 hours " +
-				"gets the same response, and nothing is done twice.",
+				"gets the same response, and the operation is not executed again.",
 			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
 			Example: "3f1c9c1e-add-domain",
 		})
 	}
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: "X-Request-ID", In: "header",
-		Description: "An id of your choice for this request. The response returns it if it has this format; otherwise it is replaced by a new one.",
+		Description: "An id of your choice for this request. The response contains the id if it has this format, and otherwise a new id.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern},
 		Example:     exampleRequestID,
 	})

@@ -13,13 +13,13 @@ import (
 )
 
 // files holds the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS
-// holds the hashes of the uncompressed files. Our own small files are not compressed.
+// holds the hashes of the uncompressed files. Tenantry's own small files are not compressed.
 //
-//go:embed assets
+// go:embed assets
 var files embed.FS
 
-// asset is a file of the pages. Its content is a string, so that all answers can share it: package
-// guard does not copy a string for each reader.
+// asset is a file of the pages. Its content is a string, which all answers share: package guard
+// sends a string without copying it.
 type asset struct {
 	contentType string
 	content     func() string // the uncompressed content

@@ -21,9 +21,9 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// examples has the programs that the guide about webhooks shows. A test runs them.
+// examples holds the programs that the guide about webhooks shows. A test runs them.
 //
-//go:embed examples/verify
+// go:embed examples/verify
 var examples embed.FS
 
 // views holds the page templates by file name. The function inline turns `code` into elements.
@@ -121,8 +121,8 @@ func Guide(w http.ResponseWriter, name string) bool {
 	return true
 }
 
-// exampleSources returns the programs of examples by file name. It panics if one cannot be read: they
-// are embedded, so that is a bug.
+// exampleSources returns the sources of the programs in examples, by file name. It panics if it
+// cannot read one: the files are embedded, so that is a bug.
 func exampleSources() map[string]string {
 	const folder = "examples/verify"
 	sources := map[string]string{}
@@ -162,7 +162,7 @@ func send(w http.ResponseWriter, policy, page string) {
 	_, _ = io.WriteString(w, page) // the client may have disconnected
 }
 
-// span is a part of a sentence, as plain text or as code.
+// span is a part of a text, as plain text or as code.
 type span struct {
 	Text string
 	Code bool

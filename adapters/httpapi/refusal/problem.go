@@ -47,14 +47,14 @@ type Problem struct {
 	Title      string         `json:"title" doc:"The human-readable name of the code. It does not change." example:"Tenant not found"`
 	Status     int            `json:"status" doc:"The HTTP status." example:"404"`
 	Detail     string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
-	Code       string         `json:"code" doc:"The stable code, for use by programs." example:"tenant_not_found"`
+	Code       string         `json:"code" doc:"The error code, for use by programs. It does not change." example:"tenant_not_found"`
 	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
 	Errors     []ProblemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
 	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
 
-	// RequiredScope is the scope that the request needs. A key can have this scope and still be
-	// refused, because of a different bound of the key.
+	// RequiredScope is the scope that the request needs. A key with this scope can also be refused,
+	// because of its tenants or a different bound.
 	RequiredScope string `json:"required_scope,omitempty" doc:"With insufficient_scope: the scope that the request needs."`
 
 	retryAfter time.Duration
@@ -66,13 +66,14 @@ type ProblemField struct {
 	Message  string `json:"message" doc:"The problem at this location." example:"expected string"`
 }
 
-// Invalid returns an invalid_request error that names locations in the request.
+// Invalid returns an invalid_request error with the locations of the invalid parts of the request.
 func Invalid(detail string, fields ...ProblemField) error {
 	return fault.InvalidRequest.WithValues(fields, "%s", detail)
 }
 
 // Of returns the body of the answer that reports f. requestID is the id of the request. f.Fields
-// are names in the request's body. Errors of the HTTP layer contain locations instead, see Invalid.
+// names members of the request's body. Errors of the HTTP layer contain locations instead, see
+// Invalid.
 func Of(f *fault.Error, requestID string) *Problem {
 	p := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
@@ -141,7 +142,7 @@ type PlanAction struct {
 	Desired    *string      `json:"desired" doc:"The content that the record must have. For an SPF record it includes the parts of the current record that are kept. Null while the mail platform has not provided it."`
 	Observed   []string     `json:"observed" doc:"The existing contents at this name that are relevant to the action."`
 	Reason     planReason   `json:"reason"`
-	Notes      []planRemark `json:"notes" doc:"Additional remarks, as stable words."`
+	Notes      []planRemark `json:"notes" doc:"Additional remarks, as words that do not change."`
 	Message    string       `json:"message" doc:"The reason and the notes as sentences, with what to do."`
 	Blocking   bool         `json:"blocking" doc:"Whether this action must be resolved before anything is written."`
 }
@@ -154,12 +155,12 @@ type (
 
 // Schema documents the reasons.
 func (planReason) Schema(huma.Registry) *huma.Schema {
-	return enumSchema("The reason for the action, as a stable word.", dns.Reasons())
+	return enumSchema("The reason for the action, as a word that does not change.", dns.Reasons())
 }
 
 // Schema documents the notes.
 func (planRemark) Schema(huma.Registry) *huma.Schema {
-	return enumSchema("An additional remark, as a stable word.", dns.Notes())
+	return enumSchema("An additional remark, as a word that does not change.", dns.Notes())
 }
 
 // enumSchema returns a schema of these words that describes each word.

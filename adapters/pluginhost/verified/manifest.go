@@ -30,7 +30,7 @@ type Manifest struct {
 	// Entry is the name of the file to execute.
 	Entry string `json:"entry"`
 	// Files maps the path of each file, relative to the folder and with slashes, to the SHA-256 of
-	// its content. Entry is one of them, the manifest is not.
+	// its content. Entry is one of them. The manifest itself is not.
 	Files map[string]string `json:"files"`
 }
 
@@ -81,8 +81,8 @@ func parseManifest(text []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// Source returns the path and the checksum of the plugin that the file starts. The path is the
-// folder of the file if the manifest there names the file as its entry, otherwise the file itself.
+// Source returns the path and the checksum of the plugin that starts with file. If the folder of
+// file has a manifest with file as its entry, the path is that folder. Otherwise it is file.
 func Source(file string) (source, sum string, err error) {
 	folder := filepath.Dir(file)
 	text, err := os.ReadFile(filepath.Join(folder, ManifestFile))
@@ -106,8 +106,9 @@ func Source(file string) (source, sum string, err error) {
 }
 
 // WriteManifest writes the manifest of the plugin that entry starts, in the folder of entry. It
-// lists entry, and the regular files of paths. A path is a file or a folder, relative to the folder
-// of entry. Files whose names begin with a dot, and the compiled files of Python, are left out.
+// lists entry and the regular files of paths. A path is a file or a folder, relative to the folder
+// of entry. The manifest does not list files whose names begin with a dot, or compiled files of
+// Python.
 func WriteManifest(entry string, paths []string) (Manifest, error) {
 	folder := filepath.Dir(entry)
 	m := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}

@@ -4,9 +4,9 @@
 // the host can execute the checked files.
 //
 // A plugin is one file or a folder. The checksum of a file is its SHA-256. The checksum of a folder
-// is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. So one
-// checksum covers every file that the plugin loads, except its interpreter and the libraries of the
-// system.
+// is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. One
+// checksum therefore covers every file that the plugin loads, except its interpreter and the
+// libraries of the system.
 //
 //   - verified.go: Open, Check and Install. Start here.
 //   - manifest.go: Manifest, and WriteManifest, which creates it.
@@ -35,7 +35,7 @@ var ErrChecksum = errors.New("the file is not the one in the catalog (SHA-256 di
 type Plugin struct {
 	path   string
 	opened *os.File // the executable, or nil
-	copied string   // the private folder with copies of the files, or empty
+	copied string   // the private folder with copies of the files, or ""
 }
 
 // Path returns the path that executes the plugin. It is valid until Close.
@@ -53,13 +53,13 @@ func (p *Plugin) Close() error {
 	return err
 }
 
-// Open checks the files of the plugin at path and returns what may be executed. It fails with
-// ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
+// Open checks the files of the plugin at path and returns the plugin, ready to be executed. It
+// fails with ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
 //
-// A binary is executed from the file that was checked: replacing the path afterwards has no effect.
-// Scripts load further files by their paths. So a script or a folder is copied to a private folder
-// during the check, and runs there. A file that the manifest does not list is not in that folder,
-// and cannot be loaded.
+// A binary is executed from the open file that was checked, so it does not matter if the file at
+// path is replaced afterwards. A script loads further files by their paths. Therefore Open copies a
+// script or a folder to a private folder during the check, and the plugin runs there. A file that
+// the manifest does not list is not copied, so it cannot be loaded.
 func Open(path, sum string) (*Plugin, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -109,7 +109,7 @@ func isScript(file *os.File) (bool, error) {
 
 // executablePath returns a path that executes the open file. On Linux the path contains the host's
 // process id and the descriptor, because descriptor numbers may differ in the child. On other
-// systems it is the file's path. There, only the permissions of the folder prevent a later
+// systems the path is that of the file, and only the permissions of the folder prevent a later
 // replacement.
 func executablePath(f *os.File) string {
 	if runtime.GOOS == "linux" {
@@ -150,7 +150,7 @@ func Install(path, sum, target string) error {
 	} else if info.IsDir() {
 		complete = temporary
 	}
-	// A file is replaced in one step. A folder cannot be: it is removed first.
+	// A file can be replaced in one step. A folder cannot, so it is removed first.
 	if info, err := os.Stat(target); err == nil && (info.IsDir() || complete == temporary) {
 		if err := os.RemoveAll(target); err != nil {
 			return err
@@ -179,8 +179,8 @@ func copyTo(folder, path, sum string) (entry string, err error) {
 		mode := fs.FileMode(0o644)
 		if name == entry {
 			mode = 0o755
-			// A process that starts while the file is open for writing would inherit it for a
-			// moment. Linux executes no file that is open for writing.
+			// A process that starts while the file is open for writing inherits the open file for a
+			// moment. Linux does not execute a file that is open for writing.
 			syscall.ForkLock.RLock()
 			defer syscall.ForkLock.RUnlock()
 		}

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 )
 
-// Load decodes the JSON file at path into v. When the file does not exist, v keeps its value. Load
-// fails when the file cannot be read or its content cannot be decoded into v.
+// Load decodes the JSON file at path into v. If the file does not exist, v keeps its value. Load
+// fails if the file cannot be read or decoded.
 func Load(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,8 +28,8 @@ func Load(path string, v any) error {
 	return nil
 }
 
-// Save writes v as JSON to the file at path, readable by its owner only. The write is atomic: when
-// the process is killed, the file has the old content or the new content.
+// Save writes v as JSON to the file at path, readable by its owner only. The write is atomic: if
+// the process is killed, the file has either the old or the new content.
 func Save(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -22,11 +22,12 @@ var hostings = map[string]hosting{
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// otherZone is the zone of the name servers of each provider that is not in hostings.
+// otherZone is the zone with the name servers of each provider that is not in hostings.
 const otherZone = "sandbox-dns.test"
 
-// hostingOf returns the hosting of a provider. A provider that is not in hostings, such as one whose
-// plugin was written elsewhere, has name servers below otherZone.
+// hostingOf returns the hosting of a provider. The name servers of a provider that is not in
+// hostings are below otherZone. The plugin of such a provider can be one that an operator has
+// added.
 func hostingOf(provider string) hosting {
 	if h, ok := hostings[provider]; ok {
 		return h
@@ -41,15 +42,15 @@ func NameServers(provider string) []string {
 	return servers[:]
 }
 
-// IsHosting reports whether the sandbox itself knows the provider. The other providers host zones
-// only while their simulators run.
+// IsHosting reports whether the sandbox itself hosts zones of the provider. Other providers host
+// zones only while their simulators run.
 func IsHosting(provider string) bool {
 	_, known := hostings[provider]
 	return known
 }
 
 // builtin returns the zones that always exist: the zones of the name servers, and iana.org, which
-// exists in the public DNS too and shows that the DNS works.
+// `tenantry doctor` reads to check that the DNS works.
 func builtin() map[string]*zone {
 	address := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
 	lists := map[string][]Record{
@@ -67,7 +68,7 @@ func builtin() map[string]*zone {
 	for apex, records := range lists {
 		z, err := newZone(apex, storedZone{Provider: atRegistrar, Serial: 1, Records: records})
 		if err != nil {
-			panic("built-in zone " + apex + ": " + err.Error()) // cannot happen: the records are constants
+			panic("built-in zone " + apex + ": " + err.Error()) // cannot happen, because the records are constants
 		}
 		out[apex] = z
 	}
@@ -85,7 +86,7 @@ func hasKey(records []wire.RR) bool {
 }
 
 // isSelector reports whether name is the name of a DKIM selector. A mail platform has a key at each
-// selector, and no TXT record at other names.
+// selector, but no TXT record at other names.
 func isSelector(name string) bool { return strings.Contains(name, "._domainkey.") }
 
 // registrySOA returns the SOA of a registry zone: a top-level domain, or the root "".

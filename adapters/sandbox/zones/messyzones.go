@@ -22,8 +22,8 @@ const (
 )
 
 // MessyZones are the messy zones of a seeded sandbox. Each line is a record: name, TTL, type and
-// content. The name @ is the zone's name. {d} stands for the zone's name in the content. The
-// content of an MX record begins with the preference. The type ~CNAME is a flattened CNAME.
+// content. The name @ stands for the zone's name, and so does {d} in the content. The content of an
+// MX record begins with the preference. The type ~CNAME is a flattened CNAME.
 var MessyZones = []MessyZone{
 	{"messy-mx-google.test", "mail goes to Google", atCloudflare, "@ 3600 MX 1 smtp.google.com\n@ 3600 TXT v=spf1 include:_spf.{d} ~all\n_spf 3600 TXT v=spf1 ip4:192.0.2.0/24 -all\n@ 300 TXT google-site-verification=rXOxyZounnZasA8Z7oaD3c14JdjS9aKSWvsR1EbUSIQ"},
 	{"messy-mx-null.test", "a null MX says that the domain takes no mail", atCloudflare, "@ 3600 MX 0 .\n@ 3600 TXT v=spf1 -all"},
@@ -45,8 +45,8 @@ var MessyZones = []MessyZone{
 	{"messy-cname-apex.test", "an alias at the apex, which Cloudflare answers as addresses", atCloudflare, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
 }
 
-// Seed adds a messy zone. It does not change a zone that exists, because its records may have been
-// edited.
+// Seed adds a messy zone. It does not change an existing zone, because a person may have edited its
+// records.
 func (s *Store) Seed(messy MessyZone) error {
 	stored := storedZone{Provider: messy.Provider, Serial: 1, Records: []Record{}}
 	for line := range strings.Lines(messy.lines) {
@@ -62,7 +62,7 @@ func (s *Store) Seed(messy MessyZone) error {
 	return s.put(messy.Name, stored)
 }
 
-// addLine adds the record of one line of p.
+// addLine adds the record that one line describes.
 func (stored *storedZone) addLine(messy MessyZone, line string) error {
 	parts := strings.SplitN(strings.NewReplacer("{d}", messy.Name, "{long}", strings.Repeat("verification-", 30)).Replace(line), " ", 4)
 	if len(parts) < 4 {

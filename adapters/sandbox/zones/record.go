@@ -23,7 +23,7 @@ type Record struct {
 	Priority *int   `json:"priority,omitempty"` // MX and SRV
 }
 
-// Invalid is the error for an invalid name, record or set of records.
+// Invalid is the error for an invalid name, an invalid record, or records that conflict.
 type Invalid string
 
 func (i Invalid) Error() string { return string(i) }
@@ -42,8 +42,8 @@ var (
 	withPriority = []string{"MX", "SRV"}
 )
 
-// UnmarshalJSON decodes a record. It refuses unknown and missing members, so that misspelled
-// members are noticed.
+// UnmarshalJSON decodes a record. It refuses unknown and missing members, so that the caller
+// notices a misspelled member.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	type plain Record
 	var members map[string]json.RawMessage
@@ -66,7 +66,8 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rr checks the record and converts it to the form that the server sends. It fails with Invalid.
+// rr checks the record and converts it to the form in which the server sends it. It fails with
+// Invalid.
 func (r Record) rr(zone string) (wire.RR, error) {
 	name := strings.ToLower(r.Name)
 	if len(name) > 253 || !hostName.MatchString(strings.TrimPrefix(name, "*.")) {

@@ -13,12 +13,12 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// maxLinks is the maximum number of aliases that an answer follows.
+// maxLinks is the maximum number of CNAMEs that an answer follows.
 const maxLinks = 8
 
 // Server answers for all zones of a Store, by UDP and TCP on loopback. It also accepts recursive
-// questions, so it can be the resolver of the sandbox. For names outside its zones it answers
-// like the registry of the name, usually NXDOMAIN.
+// questions, so it can be the resolver of the sandbox. For a name outside its zones it answers as
+// the registry of that name would, usually with NXDOMAIN.
 type Server struct {
 	store   *Store
 	addr    string
@@ -26,7 +26,7 @@ type Server struct {
 	done    sync.WaitGroup
 }
 
-// Listen starts a server on a free port. It fails when no port can be opened for both UDP and TCP.
+// Listen starts a server on a free port. It fails if no port can be opened for both UDP and TCP.
 func Listen(ctx context.Context, store *Store) (*Server, error) {
 	udp, tcp, err := listenUDPAndTCP(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func Listen(ctx context.Context, store *Store) (*Server, error) {
 	return s, nil
 }
 
-// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port. When
-// the TCP port with the same number is in use, listenUDPAndTCP tries again.
+// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port. If the
+// TCP port with the same number is in use, listenUDPAndTCP tries a different number.
 func listenUDPAndTCP(ctx context.Context) (net.PacketConn, net.Listener, error) {
 	var config net.ListenConfig
 	var failed error
@@ -113,8 +113,8 @@ func (s *Server) reply(q *wire.Msg) *wire.Msg {
 	return m
 }
 
-// answer adds the records for a question to m. It follows aliases across zones. depth counts the
-// flattened records that led to this question. The caller holds the lock.
+// answer adds the records for a question to m. It follows CNAMEs across zones. depth is the number
+// of flattened CNAMEs that led to this question. The caller holds the lock.
 func (s *Store) answer(m *wire.Msg, name string, qtype uint16, depth int) {
 	m.Authoritative = true
 	for range maxLinks + 1 {
@@ -136,8 +136,8 @@ func (s *Store) answer(m *wire.Msg, name string, qtype uint16, depth int) {
 	}
 }
 
-// answerFromZone answers from one zone. It returns the target of an alias, or "" when the answer is
-// complete.
+// answerFromZone answers from one zone. It returns the target of a CNAME that must still be
+// followed, or "" if the answer is complete.
 func (s *Store) answerFromZone(m *wire.Msg, z *zone, name string, qtype uint16, depth int) string {
 	owner, exists := z.lookup(name)
 	list := z.recordsAt(owner, name)
@@ -156,8 +156,8 @@ func (s *Store) answerFromZone(m *wire.Msg, z *zone, name string, qtype uint16, 
 	return ""
 }
 
-// answerUnregistered answers for a name that no zone contains. As a resolver would, it returns the
-// SOA of the registry in which the name could be registered.
+// answerUnregistered answers for a name that no zone contains. Like a resolver, it returns the SOA
+// of the registry in which the name could be registered.
 func (s *Store) answerUnregistered(m *wire.Msg, name string) {
 	apex := s.registryOf(name)
 	m.Ns = []wire.RR{registrySOA(apex)}

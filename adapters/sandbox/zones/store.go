@@ -3,8 +3,8 @@
 // Package zones is the DNS of the sandbox. Store keeps the zones in a file. Server answers for all
 // zones, both as authoritative server and as resolver.
 //
-// A veiled record is a record for which the provider's name servers answer with different records.
-// Cloudflare has two kinds: flattened CNAMEs and proxied hosts.
+// For some records the provider's name servers answer with different records. Such a record is
+// called veiled. Cloudflare has two kinds of them: flattened CNAMEs and proxied hosts.
 //
 //   - store.go: Store, its zones on disk, and Hosted, a zone as its provider sees it. Start here.
 //   - server.go: Server, and how it answers a question.
@@ -72,8 +72,8 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.stored))
 }
 
-// Add creates an empty zone at a provider. It does nothing when the provider already has the zone.
-// It fails with Invalid for an invalid name or provider, and for a zone of another provider.
+// Add creates an empty zone at a provider. It does nothing if the provider already has the zone. It
+// fails with Invalid if the name or the provider is invalid, or if another provider has the zone.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
 	if !hostName.MatchString(provider) || strings.Contains(provider, ".") {
@@ -96,11 +96,11 @@ func (s *Store) Add(name, provider string) error {
 	return s.put(name, storedZone{Provider: provider, Serial: 1, Records: []Record{}})
 }
 
-// ServeOwn serves a zone with a provider's own names, to which the records of customers refer, such as
-// the hosts of a mail platform. It replaces the zone of an earlier call. The zone is not stored,
-// because the provider's simulator specifies it at each start. A wildcard TXT record with a DKIM key
-// answers for selectors only, as at a real platform. It fails with Invalid for an invalid record, and
-// for a zone that exists already.
+// ServeOwn serves a provider's own zone. The records of customers refer to names in such a zone,
+// for example to the hosts of a mail platform. ServeOwn replaces the zone of an earlier call. It
+// does not store the zone, because the provider's simulator specifies it at each start. A wildcard
+// TXT record with a DKIM key answers only for DKIM selectors, as at a real platform. ServeOwn fails
+// with Invalid if a record is invalid, or if the zone already exists in the store.
 func (s *Store) ServeOwn(apex string, records []Record) error {
 	if !hostName.MatchString(apex) || !strings.Contains(apex, ".") {
 		return invalid("the name of a zone must be a host name of two labels or more in lower case, without the final dot")
@@ -120,7 +120,7 @@ func (s *Store) ServeOwn(apex string, records []Record) error {
 }
 
 // Records returns the records with which the server answers, except the SOA and NS records of the
-// apex. For a veiled record it returns the answer instead.
+// apex. For a veiled record it returns the records of the answer instead.
 func (s *Store) Records(name string) ([]Record, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -145,7 +145,7 @@ func (s *Store) Replace(name string, records []Record) error {
 	return s.put(name, stored.nextVersion(records, nil))
 }
 
-// put checks a zone, saves it and serves it, in this order. The caller holds the lock.
+// put checks a zone, then saves it, then serves it. The caller holds the lock.
 func (s *Store) put(name string, stored storedZone) error {
 	z, err := newZone(name, stored)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Store) registryOf(name string) string {
 	return ""
 }
 
-// ErrChanged means that the zone has changed since Hosted.Version was read.
+// ErrChanged means that the zone was changed after Hosted.Version was read.
 var ErrChanged = errors.New("the zone has changed since it was read")
 
 // Hosted is a zone as its provider sees it, including veiled records.
@@ -190,7 +190,7 @@ type Hosted struct {
 	Name        string   `json:"name"`
 	Provider    string   `json:"provider"`
 	NameServers []string `json:"name_servers"`
-	// Version counts the changes of the zone.
+	// Version increases with each change of the zone.
 	Version uint32   `json:"version"`
 	Records []Record `json:"records"`
 	Veiled  []Veiled `json:"veiled"`
@@ -219,9 +219,9 @@ func (s *Store) hostedZone(name string) Hosted {
 	}
 }
 
-// Edit replaces all records of a zone. It fails with ErrUnknown when the zone does not exist, with
-// ErrChanged when the zone no longer has h.Version, and with Invalid for an invalid record. After
-// an error the zone is unchanged.
+// Edit replaces all records of a zone. It fails with ErrUnknown if the zone does not exist, with
+// ErrChanged if its version is not h.Version, and with Invalid if a record is invalid. If Edit
+// fails, it changes nothing.
 func (s *Store) Edit(h Hosted) error {
 	name := strings.ToLower(h.Name)
 	s.mu.Lock()

@@ -10,14 +10,14 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Veil says how a provider answers for a veiled record.
+// Veil is how a provider answers for a veiled record.
 type Veil string
 
 const (
-	// Flattened answers for a CNAME with the records of its target. At the apex these are only
-	// addresses, at other names all types.
+	// Flattened means that the answer for a CNAME contains the records of its target. At the apex
+	// these are only addresses, at other names records of all types.
 	Flattened Veil = "flattened"
-	// Proxied answers with addresses of the provider.
+	// Proxied means that the answer contains addresses of the provider.
 	Proxied Veil = "proxied"
 )
 
@@ -27,8 +27,9 @@ type Veiled struct {
 	As     Veil   `json:"as"`
 }
 
-// proxyV4 and proxyV6 are the addresses in answers for proxied hosts. They are documentation
-// addresses, because the sandbox has no proxy. maxVeils limits chains of flattened CNAMEs.
+// proxyV4 and proxyV6 are the addresses in answers for proxied hosts. They are addresses reserved
+// for documentation, because the sandbox has no proxy. maxVeils is the maximum length of a chain of
+// flattened CNAMEs.
 const (
 	proxyV4, proxyV6 = "198.51.100.80", "2001:db8::80"
 	veiledTTL        = 300
@@ -42,7 +43,7 @@ func (z *zone) addVeiled(v Veiled) error {
 		return invalid("%s %s cannot be %s", v.Record.Type, v.Record.Name, v.As)
 	}
 	checked := v.Record
-	if alias { // A plain CNAME may not be at the apex, but a flattened CNAME may: check a different name.
+	if alias { // Unlike a CNAME, a flattened CNAME may be at the apex, so it is checked under a different name.
 		checked.Name = "veiled." + z.apex
 	}
 	if _, err := checked.rr(z.apex); err != nil {
@@ -57,8 +58,8 @@ func (z *zone) addVeiled(v Veiled) error {
 	return nil
 }
 
-// veiledAnswer returns the answer about name from the veiled records of owner. owner is name, or
-// the wildcard that answers for name. The caller holds the lock.
+// veiledAnswer returns the records that answer a question about name, if owner has a veiled record.
+// owner is name, or the wildcard that answers for name. The caller holds the lock.
 func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth int) []wire.RR {
 	var out []wire.RR
 	for _, v := range z.veils[owner] {

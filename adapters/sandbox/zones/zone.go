@@ -12,12 +12,12 @@ import (
 type zone struct {
 	apex string
 	soa  *wire.SOA
-	sets map[string][]wire.RR // by name
+	sets map[string][]wire.RR // keyed by name
 	// names holds the names that exist, including empty non-terminals.
 	names map[string]bool
-	veils map[string][]Veiled // by name
-	// own means that the zone has a provider's own names. A wildcard with a DKIM key then answers for
-	// selectors only.
+	veils map[string][]Veiled // keyed by name
+	// own is true for a provider's own zone. A wildcard with a DKIM key then answers only for DKIM
+	// selectors.
 	own bool
 }
 
@@ -59,8 +59,8 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 	return z, nil
 }
 
-// checkConflicts refuses a record that conflicts with the existing records of the same name. DNS
-// allows no duplicates, and no CNAME together with other records.
+// checkConflicts refuses a record that conflicts with the existing records of the same name. A name
+// must not have the same record twice, or a CNAME together with other records.
 func (z *zone) checkConflicts(rr wire.RR) error {
 	name := canonicalName(rr.Header().Name)
 	for _, other := range z.sets[name] {
@@ -80,15 +80,15 @@ func (z *zone) add(rr wire.RR) {
 	z.addName(name)
 }
 
-// addName records that a name and all names above it exist.
+// addName records that a name exists, and also all its parent names.
 func (z *zone) addName(name string) {
 	for n := name; within(n, z.apex); _, n, _ = strings.Cut(n, ".") {
 		z.names[n] = true
 	}
 }
 
-// lookup returns the owner whose records answer for name, and whether there is an answer. If name
-// itself does not exist, the owner is the wildcard of the closest existing name (RFC 4592).
+// lookup returns the owner whose records answer for name, and whether there is one. If name itself
+// does not exist, the owner is the wildcard below its closest existing parent name (RFC 4592).
 func (z *zone) lookup(name string) (owner string, exists bool) {
 	if z.names[name] {
 		return name, true

@@ -3,10 +3,10 @@
 // Package interleaving runs concurrent use cases in different orders of their steps. Only tests
 // import it.
 //
-// A step is a call of a port. A test wraps the ports so that each call that matters begins with
-// Step. Explore calls the test once for each order. Order.Run then lets one use case at a time make
-// a step, and the test checks what must hold after every order. A test without goroutines asks
-// Order.Choose instead.
+// A step is a call of a port. A test wraps the ports so that each relevant call begins with Step.
+// Explore calls the test once for each order. In the test, Order.Run lets one use case at a time
+// make a step. The test then checks what must be true after every order. A test without goroutines
+// calls Order.Choose instead.
 package interleaving
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const (
 	sampleOrders = 6   // random orders in `make test`
-	soakOrders   = 200 // random orders in `make soak`, beside the enumerated ones
+	soakOrders   = 200 // random orders in `make soak`, in addition to the enumerated ones
 )
 
 // Order decides what happens next at each point at which a test has a choice.
@@ -34,16 +34,16 @@ type Order struct {
 	steps []string
 }
 
-// Choose returns a number from 0 to below n. In a soak every number is chosen once.
+// Choose returns a number from 0 to n-1. In a soak test every number is chosen once.
 func (o *Order) Choose(n int) int {
 	chosen := o.pick(n, false)
 	o.steps = append(o.steps, strconv.Itoa(chosen))
 	return chosen
 }
 
-// Explore calls play for some random orders. In a soak it calls play for more random orders, and for
-// each order in which a running actor is interrupted at most maxInterruptions times. It ends the test
-// after the first order in which play fails, and logs the steps of that order.
+// Explore calls play for some random orders. In a soak test it calls play for more random orders,
+// and also for each order in which a running actor is interrupted at most maxInterruptions times.
+// It stops after the first order in which play fails, and logs the steps of that order.
 func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Order)) {
 	t.Helper()
 	orders := sampleOrders
@@ -53,7 +53,8 @@ func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Orde
 	}
 	random := soak.Rand(t)
 	for i := range orders {
-		// Most faults need few interruptions at certain steps, so some orders have many and some few.
+		// Most faults occur after few interruptions at certain steps. Therefore some orders have
+		// many interruptions and some have few.
 		rarity := 1 << (i % sampleOrders)
 		playOne(t, &Order{pick: func(n int, interrupts bool) int {
 			if interrupts && random.IntN(rarity) > 0 {
@@ -66,7 +67,7 @@ func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Orde
 
 func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
 	t.Helper()
-	defer func() { // a failure in a bubble of testing/synctest ends the test
+	defer func() { // a failure in a bubble of testing/synctest ends the test, so only a deferred call runs after it
 		if t.Failed() {
 			t.Logf("in the order %s", strings.Join(o.steps, " "))
 		}
@@ -76,8 +77,9 @@ func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
 	}
 }
 
-// enumerate repeats the choices of the last call of play up to the last one that has an alternative,
-// and then takes the next alternative.
+// enumerate calls play once for each order. To get the next order, it finds the last choice of the
+// previous order that has another alternative. It repeats the choices before that one, and takes
+// the next alternative.
 func enumerate(t *testing.T, maxInterruptions int, play func(*testing.T, *Order)) {
 	t.Helper()
 	type choice struct{ taken, of int }
@@ -108,8 +110,8 @@ func enumerate(t *testing.T, maxInterruptions int, play func(*testing.T, *Order)
 	}
 }
 
-// actor is one use case of a race. waiting is the number of its calls that wait for their step,
-// because a use case can make calls in parallel.
+// actor is one of the concurrent use cases. waiting is the number of its calls that wait for their
+// step, because a use case can make calls in parallel.
 type actor struct {
 	name    string
 	waiting atomic.Int32
@@ -119,8 +121,8 @@ type actor struct {
 
 type actorKey struct{}
 
-// Step waits until it is the turn of the actor that ctx belongs to. It does nothing if ctx does not
-// come from Order.Run.
+// Step waits until the actor of ctx may make its next step. It does nothing if ctx does not come
+// from Order.Run.
 func Step(ctx context.Context) {
 	a, ok := ctx.Value(actorKey{}).(*actor)
 	if !ok {
@@ -142,7 +144,7 @@ func (Steps) Step(ctx context.Context, do func() error) error {
 
 // Run runs the actors until all have returned, one step of one actor at a time, and returns their
 // errors. Each actor begins with a step, and passes its context to its calls. Run calls advance at
-// each step, for a clock. It must be called in a bubble of testing/synctest.
+// each step, so that the test can move a clock. It must be called in a bubble of testing/synctest.
 func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.Context) error) []error {
 	running, errs := len(actors), make([]error, len(actors))
 	all := make([]*actor, len(actors))

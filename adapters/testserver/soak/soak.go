@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak tells a test how much of a long proof to run: a sample, or all of it in `make soak`.
-// Only tests import it.
+// Package soak tells a test how many cases of a long test to run: a sample, or all of them in `make
+// soak`. Only tests import it.
 package soak
 
 import (
@@ -21,7 +21,7 @@ const Variable = "TENANTRY_SOAK"
 // it.
 const SeedVariable = "TENANTRY_SEED"
 
-// On reports whether this is `make soak`, so that tests run the whole of each long proof.
+// On reports whether `make soak` runs the test. Then tests run all cases of each long test.
 func On() bool { return os.Getenv(Variable) != "" }
 
 // seed returns the seed of all samples of this process.
@@ -34,8 +34,8 @@ func seed() uint64 {
 
 var started = uint64(time.Now().UnixNano())
 
-// Rand returns the random source of a test's sample and logs its seed. Each test has its own. To repeat
-// a failed run, set SeedVariable to the seed.
+// Rand returns the random source of a test's sample and logs its seed. Each test has its own random
+// source. To repeat a failed run, set SeedVariable to the seed.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	t.Logf("%s=%d", SeedVariable, seed())
@@ -44,8 +44,8 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed(), name.Sum64()))
 }
 
-// Sample returns all elements in a soak, otherwise n random ones in their order. It logs the share
-// and the seed.
+// Sample returns all elements in `make soak`, otherwise n random elements in their original order.
+// It logs how many it returns, and the seed.
 func Sample[T any](t testing.TB, all []T, n int) []T {
 	t.Helper()
 	if On() || n >= len(all) {

@@ -4,7 +4,7 @@
 // retries, and turns failures into outcomes.
 //
 //   - call.go: Request, Response and Send, which sends a request once. Start here.
-//   - gate.go: Gate, which holds requests back after a Retry-After.
+//   - gate.go: Gate, which delays requests after a Retry-After.
 //   - retry.go: Retry, and RetryPolicy, which says how often and how fast.
 //   - status.go: outcomes for HTTP statuses, and constructors of outcomes.
 //   - httpclient.go: NewHTTPClient, which records a span for each request.
@@ -30,11 +30,11 @@ import (
 // Deadline is the time limit of a call whose caller set none.
 const Deadline = 20 * time.Second
 
-// maxBody is the largest accepted response body, in bytes. A page of 999 users or 1000 mailboxes is
-// far smaller.
+// maxBody is the largest accepted response body, in bytes. It is much larger than a page of 999
+// users or 1000 mailboxes.
 const maxBody = 16 << 20
 
-// Effect says what a request changes at the provider. It decides whether the request may be
+// Effect says what a request changes at the provider. It determines whether the request may be
 // repeated.
 type Effect int
 
@@ -43,7 +43,8 @@ const (
 	Read Effect = iota + 1
 	// Repeatable is a write that has the same result however often it is sent.
 	Repeatable
-	// Create may not be repeated before a lookup shows that the object does not exist.
+	// Create is a write that may be repeated only after a lookup has shown that the object does not
+	// exist.
 	Create
 )
 
@@ -52,7 +53,7 @@ type Request struct {
 	Effect Effect
 	Method string
 	URL    string
-	// Route is the URL without values of a customer, for spans.
+	// Route is the URL without customer data. It is recorded in spans.
 	Route  string
 	Header http.Header
 	Body   []byte
@@ -73,21 +74,21 @@ const UserAgent = "tenantry-mail-microsoft365/" + Version
 const Version = "0.1.0"
 
 // Send sends a request once, as soon as its gate allows it. It returns an *outcome.Error, or the
-// context's error when the caller cancelled the call.
-func Send(ctx context.Context, client *http.Client, q Request) (Response, error) {
-	if err := q.Gate.wait(ctx); err != nil {
+// context's error if the caller cancelled the call.
+func Send(ctx context.Context, client *http.Client, request Request) (Response, error) {
+	if err := request.Gate.wait(ctx); err != nil {
 		return Response{}, err
 	}
 	var sent bool
 	ctx = withRoute(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
-	}), q.Route)
-	r, err := http.NewRequestWithContext(ctx, q.Method, q.URL, bytes.NewReader(q.Body))
+	}), request.Route)
+	r, err := http.NewRequestWithContext(ctx, request.Method, request.URL, bytes.NewReader(request.Body))
 	if err != nil {
 		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "bad_url", Detail: "a request could not be made"}
 	}
-	if q.Header != nil {
-		r.Header = q.Header.Clone()
+	if request.Header != nil {
+		r.Header = request.Header.Clone()
 	}
 	if r.Header.Get("client-request-id") == "" {
 		r.Header.Set("client-request-id", uuid.NewString())
@@ -95,23 +96,23 @@ func Send(ctx context.Context, client *http.Client, q Request) (Response, error)
 	r.Header.Set("User-Agent", UserAgent)
 	resp, err := client.Do(r)
 	if err != nil {
-		return Response{}, lostResponse(ctx, q.Effect, sent)
+		return Response{}, lostResponse(ctx, request.Effect, sent)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
-		return Response{}, lostResponse(ctx, q.Effect, true)
+		return Response{}, lostResponse(ctx, request.Effect, true)
 	}
 	if len(body) > maxBody {
 		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "answer_too_large", Detail: "the provider's answer is too large"}
 	}
-	a := Response{Status: resp.StatusCode, Header: resp.Header, Body: body}
-	q.Gate.observe(ctx, a)
-	return a, nil
+	answer := Response{Status: resp.StatusCode, Header: resp.Header, Body: body}
+	request.Gate.observe(ctx, answer)
+	return answer, nil
 }
 
-// lostResponse returns the outcome of a request without a response. sent says whether the request
-// reached a connection. The original error is dropped, because it contains the URL.
+// lostResponse returns the outcome of a request without a response. sent is true if the request was
+// written to a connection. The result does not wrap the original error, which contains the URL.
 func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {
@@ -126,8 +127,8 @@ func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	}
 }
 
-// ContextError returns the error of a call whose ctx ended before a response: context.Canceled, or
-// an Unknown outcome after a timeout.
+// ContextError returns the error of a call whose ctx ended before a response: context.Canceled if
+// the caller cancelled the call, or an Unknown outcome after a timeout.
 func ContextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("call the provider: %w", context.Canceled)
@@ -150,7 +151,7 @@ func WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, Deadline)
 }
 
-// SameHost reports whether link is at the scheme and host of base.
+// SameHost reports whether link has the scheme and the host of base.
 func SameHost(base, link string) bool {
 	a, errA := url.Parse(base)
 	b, errB := url.Parse(link)
@@ -158,10 +159,10 @@ func SameHost(base, link string) bool {
 		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
 }
 
-// RebaseLink returns a link to a further page with its host replaced by base. root, such as
-// "/v1.0", is where the part of the path begins that is kept. The platform writes such links with
-// its public host name, but tokens are sent only to the configured host. RebaseLink reports false
-// for a link that is not below root.
+// RebaseLink replaces the host in a link to a further page by that of base. It keeps the part of
+// the path that begins with root, such as "/v1.0". The platform writes such links with its public
+// host name, but tokens may be sent only to the configured host. RebaseLink returns false if root
+// is not in the path of the link.
 func RebaseLink(base, link, root string) (string, bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.User != nil || u.Opaque != "" {

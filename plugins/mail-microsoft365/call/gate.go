@@ -10,18 +10,19 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Gate holds a request back while a Retry-After applies to it. The zero Gate holds nothing back.
+// Gate delays a request while a Retry-After applies to it. The zero Gate delays nothing.
 type Gate struct {
 	Waits *sdk.Waits
-	// Scopes are the scopes of the request. The Retry-After of the response applies to all calls of
-	// the first scope, unless Throttled chooses a different scope.
+	// Scopes are the scopes of the request. A Retry-After of the response applies to all calls of
+	// the first scope, unless Throttled returns a different one.
 	Scopes []string
 	// Throttled returns the scope to which the Retry-After of a response applies. It may be nil.
 	Throttled func(Response) string
 }
 
-// wait returns when the request may be sent. It returns a Throttled outcome at once if the deadline
-// of ctx leaves no time, and an error that wraps context.Canceled if the caller cancelled ctx.
+// wait waits until the request may be sent. If that time is after the deadline of ctx, it returns a
+// Throttled outcome at once. If the caller cancelled ctx, it returns an error that wraps
+// context.Canceled.
 func (g Gate) wait(ctx context.Context) error {
 	for {
 		err := g.Waits.Check(ctx, g.Scopes...)
@@ -34,7 +35,7 @@ func (g Gate) wait(ctx context.Context) error {
 	}
 }
 
-// observe stores the wait that a response asks for.
+// observe stores the wait that a response requests.
 func (g Gate) observe(ctx context.Context, resp Response) {
 	if len(g.Scopes) == 0 {
 		return

@@ -28,8 +28,8 @@ func NewHTTPClient() *http.Client {
 	}
 }
 
-// spanTransport records a span for each request and propagates the trace. otelhttp does the same
-// but records the whole URL, which contains domains, addresses and GUIDs.
+// spanTransport records a span for each request and propagates the trace. otelhttp would also do
+// this, but it records the whole URL, which contains domains, addresses and GUIDs.
 type spanTransport struct{ next http.RoundTripper }
 
 func (s spanTransport) RoundTrip(r *http.Request) (*http.Response, error) {

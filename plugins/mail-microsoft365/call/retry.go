@@ -11,21 +11,22 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// reserve is how much time must be left before the deadline after a wait, for the next attempt.
+// reserve is how much time must remain until the deadline for an attempt that follows a wait.
 const reserve = time.Second
 
-// RetryPolicy says how often a call is attempted and how long the first pause is.
+// RetryPolicy determines how often a call is attempted and how long the first pause is.
 type RetryPolicy struct {
 	MaxAttempts int
 	BaseDelay   time.Duration
 }
 
-// DefaultRetryPolicy waits about one second and then about two. The port's deadline of 20 s has no
-// room for the five attempts that Microsoft's documentation allows.
+// DefaultRetryPolicy pauses for about one second and then for about two. The port's deadline of 20
+// s is too short for the five attempts that Microsoft's documentation recommends.
 var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 3, BaseDelay: time.Second}
 
-// Retry calls attempt until it succeeds, or until its error forbids another attempt for this
-// effect. It also ends when the policy's attempts are used up or the deadline leaves no time.
+// Retry calls attempt until it succeeds, or until its error does not allow another attempt for this
+// effect. It also stops after the policy's number of attempts, or if there is no time for another
+// attempt before the deadline.
 func Retry[T any](ctx context.Context, p RetryPolicy, effect Effect, attempt func() (T, error)) (T, error) {
 	for n := 0; ; n++ {
 		v, err := attempt()
@@ -36,8 +37,8 @@ func Retry[T any](ctx context.Context, p RetryPolicy, effect Effect, attempt fun
 }
 
 // mayRepeat reports whether a request may be repeated after err. A throttled request was not
-// executed. A request to a provider that is out of service was probably not executed; that is
-// enough for reads and repeatable writes, but not for a Create.
+// executed. If the provider was out of service, the request was probably not executed. It may then
+// be repeated if it is a read or a repeatable write, but not if it is a Create.
 func mayRepeat(effect Effect, err error) bool {
 	var o *outcome.Error
 	if !errors.As(err, &o) || isPermanent(err) {
@@ -56,9 +57,9 @@ func mayRepeat(effect Effect, err error) bool {
 	}
 }
 
-// Pause waits before the attempt after the n-th, counted from 0. It waits as long as err asks.
-// Otherwise it waits BaseDelay, doubled n times, with jitter. It returns false without waiting if
-// the deadline leaves no time, and false when ctx ends.
+// Pause waits before attempt n+1; n counts from 0. If err contains a delay, it waits for that time.
+// Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at once if there
+// is no time before the deadline. It also returns false if ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	var o *outcome.Error
 	wait := time.Duration(0)
@@ -72,8 +73,8 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	return sleep(ctx, wait)
 }
 
-// sleep waits and returns true. It returns false without waiting if the deadline leaves no time,
-// and false when ctx ends.
+// sleep waits and returns true. It returns false at once if there is no time before the deadline.
+// It also returns false if ctx ends.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+reserve {
 		return false
@@ -88,13 +89,13 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// retryableRead marks an error after which a read may be repeated, although mayRepeat does not
-// repeat other errors of this kind of outcome.
+// retryableRead marks an error after which a read may be repeated, although mayRepeat would not
+// allow it for this kind of outcome.
 type retryableRead struct{ error }
 
 func (e retryableRead) Unwrap() error { return e.error }
 
-// permanent marks an error after which nothing is repeated.
+// permanent marks an error after which no request is repeated.
 type permanent struct{ error }
 
 func (e permanent) Unwrap() error { return e.error }

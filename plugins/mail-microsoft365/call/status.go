@@ -15,8 +15,8 @@ import (
 )
 
 // StatusError returns an outcome for the statuses that have the same meaning at the login host,
-// Graph and Exchange: 408, 429 and 5xx. It returns nil for all other statuses. cause is the name of
-// the host and its error code, if it has one.
+// Graph and Exchange: 408, 429 and 5xx. It returns nil for all other statuses. cause names the host
+// and the error code of the response, if there is one.
 func StatusError(resp Response, cause string) error {
 	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(resp.Status) + " " + cause), RetryAfter: sdk.RetryAfter(resp.Header, time.Now())}
 	switch {
@@ -37,9 +37,9 @@ func StatusError(resp Response, cause string) error {
 	return o
 }
 
-// Broken returns an outcome for a response that cannot be understood or that shows a defect of the
-// plugin. The cause must consist of constant words or come from Cause or CauseOf. The same rule
-// applies to the causes of all constructors below.
+// Broken returns an outcome for a response that cannot be parsed, or that shows a defect of the
+// plugin. The cause must consist of constant words, or come from Cause or CauseOf. This also
+// applies to the causes of all functions below.
 func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
@@ -50,10 +50,10 @@ func RefuseUnspecified(cause ...string) *outcome.Error {
 	return Refuse(fault.ProviderError, "the mail platform refused this", cause...)
 }
 
-// IsDefinite reports whether a response is a definite refusal: sending the request again would fail
-// in the same way. Status 400 and 409 always do. Any other 4xx status does only if readable is
-// true: the body has the host's own error form. Without that form, a proxy may have sent the
-// response. Callers must handle statuses with a more specific meaning first.
+// IsDefinite reports whether a response is a definite refusal: the same request would be refused
+// again. Status 400 and 409 are always definite. Any other 4xx status is definite only if readable
+// is true, which means that the body has the error format of the host. A response without that
+// format may come from a proxy. Callers must first handle statuses with a more specific meaning.
 func IsDefinite(status int, readable bool) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict:
@@ -73,13 +73,13 @@ func NotReady(detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.NotReady, Detail: detail, Cause: strings.Join(cause, " ")}
 }
 
-// IsDenied reports whether err is a refusal with AccessDenied: the provider does not grant access
-// any more.
+// IsDenied reports whether err is a refusal with AccessDenied, so the provider no longer grants
+// access.
 func IsDenied(err error) bool {
 	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }
 
-// Cause joins error codes and type names to a cause for logs. It drops parts that do not look like
+// Cause joins error codes and type names to a cause for logs. It omits parts that do not look like
 // a code, because they may be messages with customer data.
 func Cause(parts ...string) string {
 	var kept []string

@@ -4,7 +4,7 @@ package exchange
 
 import "strings"
 
-// Class tells what the failure of a cmdlet means.
+// Class is the meaning of a cmdlet's failure.
 type Class int
 
 // The classes of failures.
@@ -27,7 +27,7 @@ const (
 // objectNotFound is the exception type of a cmdlet whose object does not exist.
 const objectNotFound = "ManagementObjectNotFoundException"
 
-// byType maps .NET types to classes. The first row whose suffix matches decides.
+// byType maps .NET types to classes. The first row with a matching suffix is used.
 var byType = []struct {
 	suffix string
 	class  Class
@@ -48,8 +48,8 @@ var byType = []struct {
 	{"TransientException", Transient},
 }
 
-// byText maps parts of the message to classes, for types that byType does not know. The texts are
-// in lower case.
+// byText maps parts of a message to classes. It is used for .NET types that byType does not know.
+// The texts are in lower case.
 var byText = []struct {
 	text  string
 	class Class
@@ -73,9 +73,9 @@ var byText = []struct {
 	{"cname record does not exist", InvalidValue},
 }
 
-// classify returns the class of a .NET type and a lower-case message. The type decides before the
-// message. Only the types of validations come last, because Exchange uses them for many reasons, which
-// the message tells.
+// classify returns the class of a .NET type and a lower-case message. It looks for the type first
+// and then for the message. For the types of validation errors it looks for the message first,
+// because Exchange uses these types for many reasons.
 func classify(kind, text string) Class {
 	for _, row := range byType {
 		if strings.HasSuffix(kind, row.suffix) {

@@ -2,8 +2,8 @@
 
 package exchange
 
-// The cmdlets that tenantry runs. Exchange accepts a wrong value that begins like a valid one and
-// then returns no rows. So names and values are written only in this file.
+// The cmdlets that tenantry runs. Exchange accepts some wrong values, for example the beginning of
+// a valid one, and then returns no rows. Therefore names and values are written only in this file.
 const (
 	GetOrganizationConfig = "Get-OrganizationConfig"
 	EnableCustomization   = "Enable-OrganizationCustomization"
@@ -23,18 +23,18 @@ const (
 	EnableTransportRule   = "Enable-TransportRule"
 	DisableTransportRule  = "Disable-TransportRule"
 	RemoveTransportRule   = "Remove-TransportRule"
-	GetMessageTrace       = "Get-MessageTraceV2" // Get-MessageTrace answers 400 now
+	GetMessageTrace       = "Get-MessageTraceV2" // the older Get-MessageTrace answers 400
 )
 
 // Values of parameters and properties.
 const (
 	Unlimited     = "Unlimited"     // ResultSize
 	SharedMailbox = "SharedMailbox" // RecipientTypeDetails
-	KeySize       = 2048            // bits of a DKIM key; the cmdlet's default is 1024
-	Enforce       = "Enforce"       // Mode of a rule; in all other modes a rule only reports
-	Enabled       = "Enabled"       // State of a rule, like Disabled
+	KeySize       = 2048            // bits of a DKIM key; the default of the cmdlet is 1024
+	Enforce       = "Enforce"       // Mode of a rule; in all other modes a rule only reports messages
+	Enabled       = "Enabled"       // State of a rule
 	Disabled      = "Disabled"
 	AnySender     = "HeaderOrEnvelope"
 	Failed        = "Failed" // Status of a row of the trace
-	TracePage     = 5000     // the largest ResultSize of the trace
+	TracePage     = 5000     // the largest ResultSize of the message trace
 )

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exchange runs cmdlets in Exchange Online through the InvokeCommand endpoint. Microsoft's
-// PowerShell module uses this endpoint, and Microsoft does not document it. Everything known about
-// it is in this package.
+// PowerShell module uses this endpoint, but Microsoft does not document it. This package contains
+// all that tenantry knows about it.
 //
 //   - exchange.go: Client, Command, Invoke and InvokePage. Start here.
 //   - cmdlets.go: the names of the cmdlets and the values of their parameters.
-//   - failure.go, class.go: error responses and the Class that tells what they mean.
+//   - failure.go, class.go: error responses and their Class, which is what they mean.
 //   - property.go: types for properties that Exchange writes in several forms.
 //   - limiter.go: Limiter, which paces the cmdlets of one tenant.
 package exchange
@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// systemMailbox exists in every organization. Exchange routes requests that name it to the servers
-// of the organization.
+// systemMailbox is a mailbox that every organization has. Exchange sends a request with the name of
+// this mailbox to the servers of the organization.
 const systemMailbox = "APP:SystemMailbox{bb558c35-97f1-4cb9-8ff7-d53741dc928c}@"
 
 // connectionID is the same for all requests of the process, as in Microsoft's module.
@@ -70,7 +70,7 @@ type invokeResponse[T any] struct {
 	decoded  []T
 }
 
-// Invoke runs a cmdlet and returns the rows of all pages. It returns a *Failure when the cmdlet
+// Invoke runs a cmdlet and returns the rows of all pages. It returns a *Failure if the cmdlet
 // failed.
 func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	ctx, cancel := call.WithDeadline(ctx)
@@ -85,9 +85,9 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	return invokePages[T](ctx, c, cmd, address, body)
 }
 
-// InvokePage runs a cmdlet without retries, because some cmdlets count requests in a quota. Only a
-// request that Exchange refuses because of its token is sent again. warned reports a warning or a
-// link to a further page. Some cmdlets use a warning to say that there are more rows.
+// InvokePage runs a cmdlet once, because some cmdlets have a quota of requests. It repeats the
+// request only if Exchange refused the token. warned is true if the response has a warning or a
+// link to a further page. Some cmdlets report with a warning that there are more rows.
 func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, warned bool, err error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -106,7 +106,7 @@ func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, wa
 
 func (c Client) request(cmd Command) (address string, body []byte, err error) {
 	if cmd.Parameters == nil {
-		cmd.Parameters = map[string]any{} // must not be null
+		cmd.Parameters = map[string]any{} // null is not allowed
 	}
 	body, err = json.Marshal(requestBody{cmdletInput{cmd.Cmdlet, cmd.Parameters}})
 	if err != nil {
@@ -119,12 +119,14 @@ func (c Client) request(cmd Command) (address string, body []byte, err error) {
 	return address, body, nil
 }
 
-// maxPages limits a list whose pages never end.
+// maxPages limits the number of pages of a list, because a faulty server could link pages without
+// end.
 const maxPages = 100
 
 // invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for all rows
-// at once, so links are rare. Public reports about how these links work contradict each other. If
-// the server calls a link expired, invokePages fails instead of returning a short list.
+// at once, so such links are rare. Public reports about these links contradict each other. If the
+// server says that a link has expired, invokePages fails, so that it does not return an incomplete
+// list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var all []T
 	var session []string
@@ -145,7 +147,7 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 		if !ok || cmd.Effect != call.Read || next == address {
 			return nil, call.Broken("exchange", "next_link")
 		}
-		// The link works only at the server that wrote it. The cookies of the response select that
+		// Only the server that wrote the link can serve it. The cookies of the response select that
 		// server.
 		address, session = next, append(session, cookies(resp.Header)...)
 	}
@@ -189,7 +191,8 @@ func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 	return got, nil
 }
 
-// post sends the command, with the retries of the policy that its effect allows.
+// post sends the command. It repeats the request as the retry policy and the effect of the command
+// allow.
 func (c Client) post(ctx context.Context, cmd Command, address string, body []byte, session []string) (call.Response, error) {
 	return call.Retry(ctx, c.Retry, cmd.Effect, func() (call.Response, error) {
 		release, err := c.Limiter.Acquire(ctx)
@@ -215,8 +218,8 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 }
 
 // gate returns the gate of a command. Exchange throttles all cmdlets of a tenant together. The
-// message trace also has a quota of its own. When it is used up, the answer has an error text of
-// the class Throttled, and only that cmdlet has to wait.
+// message trace also has its own quota. If that quota is used up, the answer contains an error of
+// the class Throttled, and only the message trace has to wait.
 func (c Client) gate(cmd Command) call.Gate {
 	tenantScope := "exchange/" + string(c.Tenant)
 	cmdletScope := tenantScope + "/" + cmd.Cmdlet

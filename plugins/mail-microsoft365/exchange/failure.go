@@ -17,13 +17,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Failure is the failure of a cmdlet. It unwraps to its outcome.
+// Failure is the failure of a cmdlet. Unwrap returns its outcome.
 type Failure struct {
 	Outcome *outcome.Error
 	Class   Class
 	Status  int
 	Type    string // the .NET type without its namespace
-	text    string // in lower case; may quote customer data, so it is only searched
+	text    string // in lower case; may quote customer data, so it is only searched and never logged
 }
 
 func (f *Failure) Error() string { return f.Outcome.Error() }
@@ -86,14 +86,14 @@ type exception struct {
 // detailForm is `<optional id>|<.NET type>|<text>`.
 var detailForm = regexp.MustCompile(`(?s)^(?:Ex[0-9A-F]{6})?\|([A-Za-z0-9_.+]+)\|(.*)$`)
 
-// parseError returns the code and the exception of an error response. It prefers the innermost
-// exception, because the outer ones only say "Invalid Operation".
+// parseError returns the code and the exception of an error response. It returns the innermost
+// exception if it can, because the outer ones only say "Invalid Operation".
 func parseError(body []byte) (code string, e exception) {
 	var outer errorBody
 	var o errorObject
-	_ = json.Unmarshal(body, &outer) // NUL bytes and a proxy's page are not JSON
+	_ = json.Unmarshal(body, &outer) // the body may be NUL bytes or a proxy's page
 	if json.Unmarshal(outer.Error, &o) != nil {
-		_ = json.Unmarshal(outer.Error, &code) // the OAuth form is a code alone
+		_ = json.Unmarshal(outer.Error, &code) // in the OAuth form, error is only the code
 		return code, exception{}
 	}
 	if o.Inner != nil && o.Inner.Internal != nil && *o.Inner.Internal != (exception{}) {
@@ -121,11 +121,11 @@ func parseDetail(text string) exception {
 	return exception{Message: text}
 }
 
-// failureFromResponse turns a response with an error status into an outcome or a *Failure.
+// failureFromResponse returns an outcome or a *Failure for a response with an error status.
 func failureFromResponse(resp call.Response) error {
 	code, e := parseError(resp.Body)
 	f := newFailure(resp.Status, e)
-	// A status such as 5xx or 429 decides the outcome, whatever exception the body names.
+	// A status such as 5xx or 429 determines the outcome, even if the body contains an exception.
 	if statusErr := call.StatusError(resp, call.Cause("exchange", f.Type)); statusErr != nil {
 		return statusErr
 	}
@@ -134,8 +134,9 @@ func failureFromResponse(resp call.Response) error {
 	return f
 }
 
-// reportedFailure returns the Failure of a cmdlet that failed with status 200. The errors are a
-// list of texts, or any other value that is not empty. It returns nil if there are none.
+// reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is a list of
+// texts, or any other value that is not empty. If raw is empty, the cmdlet did not fail and the
+// result is nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage
@@ -146,7 +147,7 @@ func reportedFailure(raw json.RawMessage) error {
 	case "", "null", "[]", "{}":
 		return nil
 	}
-	_ = json.Unmarshal([]byte(text), &text) // if it is not a JSON string, search it as it is
+	_ = json.Unmarshal([]byte(text), &text) // a value that is not a JSON string is searched as it is
 	f := newFailure(http.StatusOK, parseDetail(text))
 	f.Outcome = f.outcome(call.Response{Status: http.StatusOK}, true)
 	f.Outcome.Cause = call.Cause("exchange", "200", "adminapi.errors", f.Type)
@@ -158,13 +159,13 @@ func newFailure(status int, e exception) *Failure {
 	f.text = strings.ReplaceAll(strings.ToLower(e.Message), "\u2019", "'")
 	f.Class = classify(f.Type, f.text)
 	if status == http.StatusNotFound && f.Class == NotFound && !strings.HasSuffix(f.Type, objectNotFound) {
-		f.Class = Unknown // the tenant in the path does not exist; a cmdlet reports a missing object with status 400
+		f.Class = Unknown // for a missing object the status would be 400; here the tenant in the path does not exist
 	}
 	return f
 }
 
-// outcome returns the default outcome of the failure; callers may treat a class differently.
-// fromEndpoint says that Exchange sent the response, and not a proxy.
+// outcome returns the default outcome of the failure. Callers may handle a class differently.
+// fromEndpoint is true if Exchange sent the response, and not a proxy.
 func (f *Failure) outcome(resp call.Response, fromEndpoint bool) *outcome.Error {
 	o := call.Broken()
 	switch {

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// maxInFlight is how many cmdlets run at once in a tenant. Exchange answers further cmdlets
-	// with delays and status 429.
+	// maxInFlight is how many cmdlets of one tenant run at the same time. Exchange delays more
+	// cmdlets, or refuses them with status 429.
 	maxInFlight = 3
-	// burst is how many calls may start at once after a quiet time: two minutes' worth at the
-	// default pace. With such a burst, connecting a tenant and provisioning its mailboxes does not
-	// wait.
+	// burst is how many calls may start at once after a time without calls. It is the number of
+	// calls in two minutes at the default pace. It is large enough to connect a tenant and to
+	// create its mailboxes without waiting.
 	burst = 120
 	// sweepAt is the number of limiters above which idle ones are removed.
 	sweepAt = 4096
@@ -44,8 +44,8 @@ type limiterKey struct {
 }
 
 // For returns the limiter of the calls that one connection makes for a tenant. perSecond is the
-// average number of calls per second; 0 means no limit. Only the first call for a tenant uses
-// perSecond.
+// average number of calls per second, 0 for no limit. The limiter keeps the perSecond of the first
+// call of For.
 func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *Limiter {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -75,9 +75,9 @@ func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *L
 func (l *Limiter) idle() bool { return len(l.slots) == 0 && l.pace.Tokens() >= burst }
 
 // Acquire waits until a call may start. The caller must call release when the call has ended.
-// Acquire returns a Throttled outcome if the deadline passes first. It returns that outcome at once
-// if the pace does not allow the call before the deadline. It returns an error that wraps
-// context.Canceled if the caller cancelled ctx.
+// Acquire returns a Throttled outcome if the deadline passes first. If it knows before that the
+// pace does not allow the call in time, it returns this outcome at once. If the caller cancelled
+// ctx, it returns an error that wraps context.Canceled.
 func (l *Limiter) Acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case l.slots <- struct{}{}:

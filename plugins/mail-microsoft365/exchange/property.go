@@ -9,7 +9,7 @@ import (
 )
 
 // Text is a property that should be a string. Exchange writes an unset string as null or as "". A
-// value that is not a string counts as unset too.
+// value that is not a string is read as "".
 type Text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -40,8 +40,8 @@ func (t *Texts) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Bool is a property that should be a boolean. Exchange sometimes writes it as a string. Set is
-// false for any other value.
+// Bool is a property that should be a boolean. Exchange sometimes writes it as a string. If the
+// value is neither, Set is false.
 type Bool struct{ Set, Value bool }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// Failure is an error response of Graph. It unwraps to its outcome.
+// Failure is an error response of Graph. Unwrap returns its outcome.
 type Failure struct {
 	Outcome *outcome.Error
 	Status  int
@@ -48,12 +48,12 @@ type errorObject struct {
 	Details []errorDetail `json:"details"`
 }
 
-// failureFromResponse turns an error response into an outcome or a *Failure. The member "error" is
+// failureFromResponse returns an outcome or a *Failure for an error response. The member "error" is
 // an object, or a string in the OAuth form.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
 	var object errorObject
-	_ = json.Unmarshal(resp.Body, &body) // a proxy's page is not JSON
+	_ = json.Unmarshal(resp.Body, &body) // the body may be a proxy's page
 	if json.Unmarshal(body.Error, &object) != nil {
 		_ = json.Unmarshal(body.Error, &object.Code)
 	}
@@ -69,7 +69,7 @@ func failureFromResponse(resp call.Response) error {
 	f.text = strings.ToLower(strings.Join(words, "\n"))
 	switch {
 	case resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden:
-		f.Outcome = call.Refuse(fault.AccessDenied, "the mail platform no longer lets us do this")
+		f.Outcome = call.Refuse(fault.AccessDenied, "the mail platform no longer allows the service to do this")
 	case call.IsDefinite(resp.Status, object.Code != ""):
 		f.Outcome = call.RefuseUnspecified()
 	default:
@@ -92,14 +92,14 @@ func Status(err error) int {
 	return 0
 }
 
-// hasCode reports whether the Failure in err has one of the codes, itself or in its details.
+// hasCode reports whether the Failure in err, or one of its details, has one of the codes.
 func hasCode(err error, codes ...string) bool {
 	var f *Failure
 	return errors.As(err, &f) && slices.ContainsFunc(codes, func(code string) bool { return slices.Contains(f.codes, code) })
 }
 
-// RefusesProperty reports whether Graph refuses the value of a property: it answers with status 400
-// and names the property in its details.
+// RefusesProperty reports whether Graph refuses the value of a property. Such an answer has status
+// 400 and names the property in its details.
 func RefusesProperty(err error, property string) bool {
 	var f *Failure
 	return errors.As(err, &f) && f.Status == http.StatusBadRequest &&
@@ -107,22 +107,22 @@ func RefusesProperty(err error, property string) bool {
 }
 
 // ObjectExists reports whether Graph refuses a write because a different object has the same key.
-// The code decides. Graph also refuses such a write with the code that it uses for any invalid
-// request. In that case the text decides.
+// Some answers have a specific code. Others have the code of any invalid request, and then
+// ObjectExists looks for a specific text.
 func ObjectExists(err error) bool {
 	return hasCode(err, "Request_MultipleObjectsWithSameKeyValue", "ConflictingObjects", "ObjectConflict") ||
 		Status(err) == http.StatusBadRequest && MessageContains(err, "conflicting object", "another object with the same value")
 }
 
-// LostRace reports whether Graph refuses a write with a conflict that names no object. A concurrent
-// write changed the object, so a later try can succeed.
+// LostRace reports whether Graph refuses a write with a conflict that names no object. That means
+// that a concurrent write changed the object, so a later try can succeed.
 func LostRace(err error) bool {
 	return Status(err) == http.StatusConflict && !ObjectExists(err)
 }
 
 // MessageContains reports whether the Failure in err contains one of the lower-case texts in its
-// message, codes or targets. Graph uses one code for most refusals, so only the text tells them
-// apart.
+// message, codes or targets. Graph uses the same code for most refusals, so only the text
+// distinguishes them.
 func MessageContains(err error, words ...string) bool {
 	var f *Failure
 	if !errors.As(err, &f) {

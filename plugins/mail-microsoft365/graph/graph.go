@@ -30,8 +30,8 @@ type Client struct {
 	Waits  *sdk.Waits
 }
 
-// BaseURL returns the address of v1.0 at a host. A host that ends with /v1.0 is returned without
-// trailing slashes.
+// BaseURL returns the address of v1.0 at a host. If the host already ends with /v1.0, it only
+// removes trailing slashes.
 func BaseURL(host string) string {
 	host = strings.TrimRight(host, "/")
 	if strings.HasSuffix(host, "/v1.0") {
@@ -40,13 +40,13 @@ func BaseURL(host string) string {
 	return host + "/v1.0"
 }
 
-// Path is a path below the base URL, and its route: the path without values of a customer.
+// Path is a path below the base URL. route is the same path without customer data.
 type Path struct{ path, route string }
 
-// StaticPath returns a path that contains no value of a customer.
+// StaticPath returns a path that contains no customer data.
 func StaticPath(path string) Path { return Path{path, path} }
 
-// PathWith replaces the one %s of a path by an escaped value.
+// PathWith replaces the only %s in a path by an escaped value.
 func PathWith(form, value string) Path {
 	return Path{strings.Replace(form, "%s", url.PathEscape(value), 1), strings.Replace(form, "%s", "{id}", 1)}
 }
@@ -62,8 +62,8 @@ func Query(options ...string) string {
 	return out.String()
 }
 
-// Get reads one object. It returns a *Failure for an error response, and Broken for one that is not
-// JSON.
+// Get reads one object. It returns a *Failure for an error response, and Broken for a response that
+// is not JSON.
 func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) {
 	var out T
 	resp, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
@@ -73,8 +73,9 @@ func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) 
 	return out, err
 }
 
-// Write sends body as JSON to a path and decodes the response. A nil body sends none. An empty or
-// unreadable response to a successful write returns the zero value.
+// Write sends body as JSON to a path and decodes the response. If body is nil, the request has no
+// body. If the response to a successful write is empty or cannot be parsed, Write returns the zero
+// value.
 func Write[T any](ctx context.Context, c Client, effect call.Effect, method string, p Path, body any) (T, error) {
 	var out T
 	resp, err := c.send(ctx, effect, method, c.URL+p.path, p.route, body)
@@ -84,12 +85,13 @@ func Write[T any](ctx context.Context, c Client, effect call.Effect, method stri
 	if len(strings.TrimSpace(string(resp.Body))) == 0 {
 		return out, nil
 	}
-	// Graph has made the change, so an unreadable response counts as an empty one.
+	// Graph has made the change, so a response that cannot be parsed counts as an empty one.
 	_ = json.Unmarshal(resp.Body, &out)
 	return out, nil
 }
 
-// maxPages limits a list whose pages never end.
+// maxPages limits the number of pages of a list, because a faulty server could link pages without
+// end.
 const maxPages = 1000
 
 type page[T any] struct {
@@ -97,8 +99,8 @@ type page[T any] struct {
 	Next  string `json:"@odata.nextLink"`
 }
 
-// List reads all pages of a collection. It returns Broken for a link that leads to the same page or
-// out of the API.
+// List reads all pages of a collection. It returns Broken if a link leads to the same page or out
+// of the API.
 func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, error) {
 	var all []T
 	address := c.URL + p.path + query
@@ -115,7 +117,8 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 		if got.Next == "" {
 			return all, nil
 		}
-		// The link is opaque, but the token may be sent only to the configured host.
+		// The link must not be changed, but the token may be sent only to the configured host.
+		// Therefore only the host is replaced.
 		next, ok := call.RebaseLink(c.URL, got.Next, "/v1.0")
 		if !ok || next == address {
 			return nil, call.Broken("graph", "next_link")
@@ -168,10 +171,10 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 // applicationScope is the scope of all calls of the application, in all tenants.
 const applicationScope = "graph"
 
-// gate returns the gate of a request. Graph throttles an application in a tenant, a tenant, or an
-// application in all tenants. The header x-ms-throttle-scope begins with the one that is throttled.
-// A Retry-After that concerns only reads or only writes holds back both, because Graph counts both
-// in the same budget of the tenant.
+// gate returns the gate of a request. Graph throttles an application in one tenant, a whole tenant,
+// or an application in all tenants. The header x-ms-throttle-scope begins with the name of the
+// throttled scope. A Retry-After for only reads or only writes delays both, because Graph counts
+// both in the same budget of the tenant.
 func (c Client) gate() call.Gate {
 	tenantScope := applicationScope + "/" + string(c.Tenant)
 	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, Throttled: func(resp call.Response) string {

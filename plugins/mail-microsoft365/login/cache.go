@@ -30,22 +30,22 @@ type tokenKey struct {
 type cacheEntry struct {
 	token           Token
 	renewalWanted   bool             // a renewal was requested
-	renewals        []time.Time      // times of the renewals in the last renewalWindow
+	renewals        []time.Time      // times of the renewals during the last renewalWindow
 	noRenewalBefore time.Time        // no renewal before this time
 	request         *tokenRequest    // nil if no request is in progress
 	refusals        map[int]refusals // by the status, 401 or 403
 }
 
-// refusals counts the consecutive new tokens that an API refused with the same status as the tokens
-// that they replaced.
+// refusals counts consecutive new tokens. It counts those that an API refused with the same status
+// as the tokens that they replaced.
 type refusals struct {
 	count int
 	last  Token // the new token that was counted last
 }
 
 // tokenRequest is one request for a token. All callers that need the token wait for the same
-// request and share its failure. If each caller sent its own request after the previous one, each
-// would wait for the full timeout of a host that does not answer.
+// request, and all get its error if it fails. Otherwise, if the host does not answer, each caller
+// would send its own request and wait for the full timeout.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token
@@ -75,7 +75,7 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 }
 
 // tokenOrRequest returns the cached token if it can be used. Otherwise it returns the request to
-// wait for; start is true for the caller that must send it.
+// wait for. start is true if the caller must send that request.
 func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenRequest, start bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +90,8 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenR
 }
 
 // finish stores the result of a request and wakes its callers. If the login host is unreachable or
-// throttles, the old token stays in use while it is valid. After any other error, finish drops the
-// old token.
+// throttles, the old token stays in use while it is valid. After any other error, finish removes
+// the old token.
 func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,19 +121,19 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is how long no renewal is tried after a failed one, if the answer has no
+// failedRenewalDelay is the time between a failed renewal and the next one, if the answer has no
 // Retry-After.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It
-// returns false if the token must stay in use: the last new tokens were refused too, and it is too
-// soon for the next one. See replacementDelay.
+// returns false if the token must stay in use, because the last new tokens were refused too and it
+// is too early to request the next one. See replacementDelay.
 func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
 	if e.token != t {
-		return true // a concurrent call has replaced t
+		return true // a concurrent call has already replaced t
 	}
 	if c.Now().Sub(t.Obtained) < replacementDelay(e.refusals[status].count) {
 		return false
@@ -142,8 +142,8 @@ func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	return true
 }
 
-// recordReplacement records whether an API refused t. t replaces a token that the API refused with
-// the status.
+// recordReplacement records whether an API refused t. t is the token that replaces one that the API
+// refused with the status.
 func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,15 +154,16 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 	switch before := e.refusals[status]; {
 	case !refused:
 		delete(e.refusals, status)
-	case before.last != t: // concurrent calls share one replacement
+	case before.last != t: // concurrent calls share the same new token
 		e.refusals[status] = refusals{before.count + 1, t}
 	}
 }
 
 // replacementDelay returns the age that a refused token must have before it is replaced. count is
 // the number of consecutive new tokens that were refused too. The first three replacements have no
-// delay. The fourth waits one second, and each further one waits twice as long as the one before. A
-// role takes minutes to an hour until new tokens contain it, and a caller may try once a second.
+// delay. The delay of the fourth is one second, and it doubles with each further one. A delay is
+// needed because it takes minutes to an hour until new tokens contain a new role, and a caller may
+// try once per second.
 func replacementDelay(count int) time.Duration {
 	const atOnce = 3
 	if count < atOnce {
@@ -172,15 +173,16 @@ func replacementDelay(count int) time.Duration {
 }
 
 // The login host answers AADSTS50196 to an application that sends the same request too often, and
-// then no caller gets a token. A valid token is therefore renewed at most maxRenewals times in
+// then gives it no token at all. Therefore a valid token is renewed at most maxRenewals times in
 // renewalWindow.
 const (
 	maxRenewals   = 3
 	renewalWindow = 10 * time.Minute
 )
 
-// requestRenewal marks the token for renewal if it is at least age old. It does nothing for a token
-// that cannot be used, before noRenewalBefore, and after maxRenewals in the last renewalWindow.
+// requestRenewal marks the token for renewal if it is at least age old. It does nothing if the
+// token cannot be used, before noRenewalBefore, or if there were maxRenewals during the last
+// renewalWindow.
 func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ const consumers tenant.GUID = "9188040d-6c67-4c5b-b112-36a304b66dad"
 
 const maxQuery = 16 << 10
 
-// ConsentURL returns the page where an administrator of any organization approves the application.
-// The page lists all permissions of the app registration.
+// ConsentURL returns the URL of the page on which an administrator of any organization approves the
+// application. The page lists all permissions of the app registration.
 func (h Host) ConsentURL(scope, state, redirect string) string {
 	return h.URL + "/organizations/v2.0/adminconsent?" + url.Values{
 		"client_id": {h.Credential.ClientID}, "scope": {scope}, "redirect_uri": {redirect}, "state": {state},
@@ -26,8 +26,9 @@ func (h Host) ConsentURL(scope, state, redirect string) string {
 }
 
 // ParseConsentCallback reads the query of the consent callback and returns the tenant that it
-// claims. It fails with ConsentDeclined, or with InvalidRequest for a malformed query.
-// admin_consent=True accompanies errors too, so it proves nothing.
+// claims. It fails with ConsentDeclined if the consent was not granted, and with InvalidRequest if
+// the query is malformed. It does not trust admin_consent=True, which is also in the query of a
+// failed consent.
 func ParseConsentCallback(query string) (tenant.GUID, error) {
 	if len(query) > maxQuery {
 		return "", malformedCallback()
@@ -53,7 +54,7 @@ func malformedCallback() error {
 	return call.Refuse(fault.InvalidRequest, "the mail platform's answer to the consent is malformed")
 }
 
-// consentError translates the error of the callback. The result keeps only the AADSTS number and
+// consentError translates the error of the callback. The result contains only the AADSTS number and
 // the error code.
 func consentError(code, description string) error {
 	number := aadstsNumber(description)

@@ -14,12 +14,12 @@ import (
 )
 
 // publishedURL is the public address of the login host. Its documents and tokens may contain this
-// name even if they were requested at a different address.
+// address even if the request was sent to a different one.
 const publishedURL = "https://login.microsoftonline.com"
 
-// authority holds the sign-in endpoints of a tenant, all at the configured host.
+// authority holds the sign-in endpoints of a tenant. All of them are at the configured host.
 type authority struct {
-	Issuers                    []string // issuers that its tokens may name
+	Issuers                    []string // issuers that the tenant's tokens may have
 	Authorization, Token, Keys string
 	Algorithms                 []string
 }
@@ -33,8 +33,8 @@ type discoveryDocument struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// wellKnown returns the authority of a tenant whose discovery document was not read: Microsoft's
-// usual paths at the configured host.
+// wellKnown returns the authority of a tenant without its discovery document: Microsoft's usual
+// paths at the configured host.
 func (h Host) wellKnown(id tenant.GUID) authority {
 	base := h.URL + "/" + string(id)
 	return authority{
@@ -45,9 +45,9 @@ func (h Host) wellKnown(id tenant.GUID) authority {
 	}
 }
 
-// discover reads the authority of a tenant. The document that is requested by GUID names exactly
-// one issuer, so no wildcard issuer is accepted. Endpoints at a different host are ignored: codes,
-// secrets and keys are exchanged with the configured host alone.
+// discover reads the authority of a tenant. The document for a GUID contains exactly one issuer, so
+// discover accepts no wildcard issuer. It ignores endpoints at a different host, because codes and
+// secrets may be sent only to the configured host, and keys may come only from it.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	endpoints := h.wellKnown(id)
 	var found discoveryDocument

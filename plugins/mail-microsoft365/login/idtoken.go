@@ -16,15 +16,15 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// clockSkew is how far Microsoft's clock may differ from the local one.
+// clockSkew is the largest accepted difference between Microsoft's clock and the local one.
 const clockSkew = 5 * time.Minute
 
 // Person is the signed-in person, from a verified ID token.
 type Person struct {
 	ObjectID string
-	Address  string // for display
+	Address  string // only for display
 	Name     string
-	Roles    []string // template ids of directory roles; often absent
+	Roles    []string // template ids of directory roles; most tokens do not contain them
 }
 
 type claims struct {
@@ -48,11 +48,12 @@ type numericDate float64
 func (d numericDate) time() time.Time { return time.Unix(int64(d), 0) }
 
 // person verifies an ID token for the sign-in s and returns the person in the token. It fails with
-// ConnectLinkInvalid for a wrong token and with NotAdministrator for a guest.
+// ConnectLinkInvalid if the token does not belong to the sign-in, and with NotAdministrator if the
+// person is a guest.
 func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authority, keys oidc.KeySet, raw string) (Person, error) {
 	verifier := oidc.NewVerifier("", keys, &oidc.Config{
 		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(tenantAuthority.Algorithms),
-		SkipIssuerCheck: true, SkipExpiryCheck: true, // checked below: several issuers are valid, and clockSkew applies
+		SkipIssuerCheck: true, SkipExpiryCheck: true, // both are checked below, because several issuers are valid and clockSkew applies
 	})
 	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
@@ -74,7 +75,7 @@ func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authorit
 	return Person{ObjectID: c.ObjectID, Address: firstNonEmpty(c.Username, c.UPN, c.Email), Name: c.Name, Roles: c.Roles}, nil
 }
 
-// mismatch returns the name of the first claim that does not fit the sign-in, or "".
+// mismatch returns the name of the first claim that does not match the sign-in, or "".
 func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 	id, ok := tenant.ParseGUID(c.Tenant)
 	switch {
@@ -93,9 +94,9 @@ func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 	}
 }
 
-// guest reports whether the person belongs to a different tenant. The claim idp of a guest names
-// the guest's own tenant. For a person of this tenant, idp is absent or names this tenant in one of
-// several spellings.
+// guest reports whether the person belongs to a different tenant. The claim idp of a guest contains
+// the guest's own tenant. For a person of this tenant, idp is absent or contains one of the issuers
+// of this tenant.
 func (c claims) guest(issuers []string) bool {
 	idp := strings.TrimSuffix(c.Provider, "/")
 	home := "https://sts.windows.net/" + strings.ToLower(c.Tenant)

@@ -20,12 +20,12 @@ import (
 const (
 	// keySetLifetime is how long the keys are trusted after they were read.
 	keySetLifetime = 10 * time.Minute
-	// refetchInterval is the minimum time between two reads because of an unknown key. It limits
-	// the reads that forged tokens can cause.
+	// refetchInterval is the minimum time between two reads that an unknown key causes. It limits
+	// how many reads an attacker can cause with forged tokens.
 	refetchInterval = time.Minute
 )
 
-// KeyCache keeps the keys that verify ID tokens. It is safe for concurrent use.
+// KeyCache caches the keys that verify ID tokens. It is safe for concurrent use.
 type KeyCache struct {
 	mu   sync.Mutex
 	sets map[string]keySet // by URL of the key document
@@ -34,7 +34,7 @@ type KeyCache struct {
 type keySet struct {
 	keys         []signingKey
 	readAt       time.Time // when the keys were read
-	unknownKeyAt time.Time // when they were last read because of an unknown key
+	unknownKeyAt time.Time // when the keys were last read because of an unknown key
 }
 
 type signingKey struct {
@@ -42,8 +42,8 @@ type signingKey struct {
 	key *rsa.PublicKey
 }
 
-// withID returns the keys that may have signed a token with this key id. A key or a token without
-// an id matches all.
+// withID returns the keys that may have signed a token with this key id. A key without an id may
+// have signed any token. Any key may have signed a token without an id.
 func (s keySet) withID(id string) []crypto.PublicKey {
 	var out []crypto.PublicKey
 	for _, k := range s.keys {
@@ -71,7 +71,8 @@ func (k *KeyCache) put(address string, s keySet) {
 }
 
 // verificationKeys returns the keys that may have signed a token. Microsoft rotates keys without
-// notice, so an unknown key id reads them again, at most once in refetchInterval.
+// notice, so verificationKeys reads the keys again if the key id is unknown, but at most once per
+// refetchInterval.
 func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, token string) (*oidc.StaticKeySet, error) {
 	id, now := keyID(token), h.Now()
 	set := h.Keys.get(tenantAuthority.Keys)
@@ -99,7 +100,8 @@ func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, t
 }
 
 // parseKey reads an RSA signing key. It ignores members that it does not need, such as
-// certificates. A key that cannot be read must not make the others unusable.
+// certificates. It returns false if the key cannot be parsed, so that the caller can still use the
+// other keys.
 func parseKey(raw json.RawMessage) (signingKey, bool) {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &members)

@@ -16,12 +16,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// operatorRetryDelay is the retry delay after the application's own credential was refused: a
-// person must replace it first.
+// operatorRetryDelay is the retry delay after the login host refused the application's own
+// credential. It is long, because a person must first replace the credential.
 const operatorRetryDelay = time.Minute
 
-// Errors of the operator's configuration. Callers see ServiceUnavailable, never a fault of the
-// customer.
+// The errors of a wrong configuration. Callers get ServiceUnavailable, because the operator and not
+// the customer must fix it.
 var (
 	errCertificate  = misconfigured("client_certificate")
 	errNoClient     = misconfigured("client_id")
@@ -35,7 +35,7 @@ func misconfigured(field string) error {
 	}
 }
 
-// class tells what an AADSTS number means.
+// class is the meaning of an AADSTS number.
 type class int
 
 const (
@@ -45,10 +45,10 @@ const (
 	operatorError       // the operator's credential or registration is wrong
 	noExchange          // the tenant has no Exchange subscription
 	policyBlocked       // a policy of the tenant blocks the application
-	requestLoop         // the login host sees the same request too often
+	requestLoop         // the application sends the same request too often
 	throttled
 	transient
-	consentInProgress // the service principal is being created at the moment
+	consentInProgress // the service principal is being created
 	unexpected
 )
 
@@ -75,7 +75,7 @@ var classes = map[int]class{
 	90013:   transient,
 }
 
-// Failure is an error response of the login host. It unwraps to its outcome.
+// Failure is an error response of the login host. Unwrap returns its outcome.
 type Failure struct {
 	Outcome *outcome.Error
 	AADSTS  int // 0 if the response contains no number
@@ -95,11 +95,11 @@ type errorBody struct {
 	Codes       []int           `json:"error_codes"`
 }
 
-// failureFromResponse turns an error response into a *Failure. The first number of error_codes
-// decides, or the number in the description if there are none.
+// failureFromResponse turns an error response into a *Failure. It uses the first number in
+// error_codes or, if there is none, the number in the description.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
-	_ = json.Unmarshal(resp.Body, &body) // a proxy's page is not JSON
+	_ = json.Unmarshal(resp.Body, &body) // the body may be a proxy's page
 	var oauth string
 	_ = json.Unmarshal(body.Error, &oauth)
 	number := aadstsNumber(body.Description)
@@ -133,7 +133,7 @@ func byStatus(resp call.Response, oauth string) class {
 	}
 }
 
-// outcome returns the default outcome of a class; callers may treat a class differently.
+// outcome returns the default outcome of a class. Callers may handle a class differently.
 func (c class) outcome(resp call.Response) *outcome.Error {
 	wait := sdk.RetryAfter(resp.Header, time.Now())
 	switch c {
@@ -170,8 +170,8 @@ func cause(number int, oauth string, status int) string {
 
 var aadstsPattern = regexp.MustCompile(`AADSTS(\d{4,9})`)
 
-// aadstsNumber returns the number in a description, or 0. Callbacks and some responses contain it
-// nowhere else.
+// aadstsNumber returns the number in a description, or 0. Callbacks and some responses contain the
+// number nowhere else.
 func aadstsNumber(description string) int {
 	m := aadstsPattern.FindStringSubmatch(description)
 	if m == nil {
@@ -182,8 +182,8 @@ func aadstsNumber(description string) int {
 }
 
 // MayBePropagating reports whether a refusal can mean that a new consent has not reached all of
-// Microsoft's servers. Such a server knows no service principal yet, or the token was issued before
-// the permissions were granted.
+// Microsoft's servers. Such a server does not know the service principal yet. Or the token was
+// issued before the permissions were granted.
 func MayBePropagating(err error) bool {
 	var f *Failure
 	return !errors.As(err, &f) || f.class == notConsented || f.AADSTS == 7000112

@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// SignInURL returns the page where the administrator signs in at the tenant's own authority.
+// SignInURL returns the URL of the page on which the administrator signs in. The page belongs to
+// the tenant's own authority.
 func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
 	tenantAuthority, err := h.discover(ctx, s.Tenant)
 	if err != nil {
@@ -34,7 +35,7 @@ func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
 }
 
 // RedeemCode redeems the code of a sign-in for an ID token and returns the person in it. It fails
-// with ConnectLinkInvalid if code or token do not belong to the sign-in.
+// with ConnectLinkInvalid if the code or the token does not belong to the sign-in.
 func (h Host) RedeemCode(ctx context.Context, s sdk.SignIn, code secret.Text) (Person, error) {
 	tenantAuthority, err := h.discover(ctx, s.Tenant)
 	if err != nil {
@@ -55,8 +56,8 @@ func (h Host) RedeemCode(ctx context.Context, s sdk.SignIn, code secret.Text) (P
 	return h.person(ctx, s, tenantAuthority, keys, got.IDToken)
 }
 
-// codeError translates a refusal to redeem a code. A code that was used, is too old, or belongs to
-// a different tenant or verifier makes the connect link invalid.
+// codeError translates the refusal to redeem a code. It returns ConnectLinkInvalid for a code that
+// was used, is too old, or belongs to a different tenant or verifier.
 func codeError(err error) error {
 	var f *Failure
 	if !errors.As(err, &f) {
@@ -74,7 +75,7 @@ func codeError(err error) error {
 	}
 }
 
-// wrongSignIn returns the refusal of a sign-in that does not belong to the one that was started.
+// wrongSignIn returns the refusal of a sign-in that is not the one for which the link was created.
 func wrongSignIn(cause string) error {
 	return call.Refuse(fault.ConnectLinkInvalid, "the sign-in is not the one that was started, or was used before", cause)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// MaxTokenAge is how old a token may be for a write, and at the beginning of a sync.
+// MaxTokenAge is the largest age of a token for a write, and at the beginning of a sync.
 const MaxTokenAge = 5 * time.Minute
 
 // TokenSource returns the tokens of one connection for one tenant and scope.
@@ -26,7 +26,7 @@ type TokenSource struct {
 
 func (s TokenSource) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.Scope} }
 
-// Token returns the cached token. It requests a new one if the cached token expires soon or was
+// Token returns the cached token. It requests a new token if the cached one expires soon or is
 // marked for renewal.
 func (s TokenSource) Token(ctx context.Context) (Token, error) {
 	cached, request, start := s.Tokens.tokenOrRequest(s.key())
@@ -34,7 +34,7 @@ func (s TokenSource) Token(ctx context.Context) (Token, error) {
 		return cached, nil
 	}
 	if start {
-		// Other callers may wait for this request, so it must not end with ctx.
+		// Other callers may wait for this request, so it must continue after the end of ctx.
 		panics.Go(func() { s.fetch(context.WithoutCancel(ctx), request) }, func(e *panics.Error) {
 			s.Tokens.finish(s.key(), request, Token{}, e)
 		})
@@ -55,17 +55,19 @@ func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 	s.Tokens.finish(s.key(), request, t, err)
 }
 
-// Renew marks the cached token for renewal if it is at least age old. The next call then sees what
-// was granted or revoked in the meantime. See TokenCache.requestRenewal for the exceptions.
+// Renew marks the cached token for renewal if it is at least age old. The token of the next call
+// then contains what was granted or revoked in the meantime. See TokenCache.requestRenewal for the
+// exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
 // RenewOld is Renew(MaxTokenAge), for use before a write and at the beginning of a sync. A token
-// stays valid for about an hour after the administrator has revoked the consent. Only a request for
-// a new token shows the revocation, or a 401 or 403 of an API.
+// stays valid for about an hour after the administrator has revoked the consent. tenantry notices
+// the revocation only when it requests a new token, or when an API answers 401 or 403.
 func (s TokenSource) RenewOld() { s.Renew(MaxTokenAge) }
 
-// Do calls send with a token. Tokens contain permissions. If a cached token gets a 401 or 403, Do
-// therefore calls send once more with a new token, unless replacementDelay forbids a new token.
+// Do calls send with a token. If an API answers 401 or 403, the permissions in a cached token may
+// be too old. Do then calls send once more with a new token, unless it is too early for a new token
+// (see replacementDelay).
 func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)

@@ -31,7 +31,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Host is the login host with the settings of one connection.
+// Host is the login host, with the settings of one connection.
 type Host struct {
 	URL        string // without a trailing slash
 	HTTP       *http.Client
@@ -60,7 +60,7 @@ func (t Token) usable(now time.Time) bool {
 }
 
 // AppToken requests a new access token for scope with the client credentials grant. It returns a
-// *Failure when the login host refuses it.
+// *Failure if the login host refuses the request.
 func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token, error) {
 	return h.appToken(ctx, string(id), scope)
 }
@@ -69,7 +69,7 @@ func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token
 func (h Host) appToken(ctx context.Context, tenantName, scope string) (Token, error) {
 	endpoint := h.URL + "/" + tenantName + "/oauth2/v2.0/token"
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
-	// A token request changes nothing, so it is repeated like a read.
+	// A token request changes nothing, so it may be repeated like a read.
 	got, err := call.Retry(ctx, h.Retry, call.Read, func() (tokenAnswer, error) {
 		got, err := h.requestToken(ctx, call.Read, endpoint, form)
 		if err == nil && got.AccessToken == "" {
@@ -90,8 +90,9 @@ type tokenAnswer struct {
 	ExpiresIn   json.RawMessage `json:"expires_in"` // seconds, as a number or a string
 }
 
-// lifetime returns how long the token is valid, at most 24 hours. Without a valid expires_in it is
-// one hour, the usual value; a 401 replaces the token anyway.
+// lifetime returns how long the token is valid, at most 24 hours. If expires_in is not valid, it
+// returns one hour, which is the usual value. If the token expires earlier, a 401 answer replaces
+// it.
 func (a tokenAnswer) lifetime() time.Duration {
 	seconds, err := strconv.Atoi(string(bytes.Trim(a.ExpiresIn, `"`)))
 	if err != nil || seconds <= 0 {
@@ -127,21 +128,22 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	return got, nil
 }
 
-// gate returns the gate of a request. The login host throttles an application in a tenant. The
-// tenant is the first element of the path.
+// gate returns the gate of a request. The login host throttles the requests of an application for
+// one tenant. The tenant is the first element of the path.
 func (h Host) gate(address string) call.Gate {
 	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
 	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}
 }
 
-// Payload contains claims of an access token. The token is meant for the API and is not verified
-// here, so nothing may be allowed because of it.
+// Payload contains claims of an access token. The signature of the token is not verified here,
+// because only the API verifies it. Therefore Payload must not be used to allow anything.
 type Payload struct {
 	ObjectID string   `json:"oid"`
 	Roles    []string `json:"roles"`
 }
 
-// Payload decodes the claims of the token. It reports false for a token that is not a readable JWT.
+// Payload decodes the claims of the token. It returns false if the token is not a JWT that can be
+// decoded.
 func (t Token) Payload() (Payload, bool) {
 	parts := strings.Split(t.Value.Reveal(), ".")
 	if len(parts) != 3 {
@@ -158,7 +160,7 @@ func (t Token) Payload() (Payload, bool) {
 	return p, true
 }
 
-// NoHomeTenant is the value of home_tenant that names no tenant.
+// NoHomeTenant is the value of home_tenant that stands for no tenant.
 const NoHomeTenant = "organizations"
 
 var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
@@ -166,17 +168,17 @@ var tenantNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-
 // IsTenantName reports whether name can identify a tenant in a path.
 func IsTenantName(name string) bool { return tenantNamePattern.MatchString(name) }
 
-// credentialProblems are the texts for the numbers of class operatorError.
+// credentialProblems describes the numbers of the class operatorError.
 var credentialProblems = map[int]string{
 	7000215: "the client secret is not one of this application",
 	7000222: "the client secret has expired",
 	700027:  "the certificate is not registered with this application, or is not valid",
 }
 
-// Check requests a token of the application in its home tenant. It returns an AccessDenied refusal
-// that says what is wrong. Without a home tenant the request cannot succeed, because it names no
-// tenant. The login host rejects a wrong application or credential before it rejects the missing
-// tenant.
+// Check requests a token of the application in its home tenant. If the credential is wrong, it
+// returns an AccessDenied refusal that says what is wrong. If there is no home tenant, the request
+// never succeeds. It still detects a wrong application or credential, because the login host checks
+// these before the tenant.
 func (h Host) Check(ctx context.Context, home, scope string) error {
 	_, err := h.appToken(ctx, home, scope)
 	var f *Failure

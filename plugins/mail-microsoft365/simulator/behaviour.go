@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// behaviour is the settings of one tenant. A changed delay applies to later changes only. Fields
-// that end in MS are delays in milliseconds. The first block of fields is for users of the sandbox
-// too. The second block is for tests that need one behaviour that Microsoft documents.
+// behaviour holds the settings of one tenant. A changed delay applies only to later changes. Fields
+// that end in MS are delays in milliseconds. The first block of fields is also for users of the
+// sandbox. The second block is for tests. Each of its fields makes the simulator behave in a
+// certain way that Microsoft documents.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`
 	RoleMS           int  `json:"role_ms"`
@@ -21,75 +22,76 @@ type behaviour struct {
 	AliasTaken       bool `json:"alias_taken"`
 	NulForbidden     bool `json:"nul_403"`
 
-	// GraphReplicas and ExchangeReplicas make reads return domains, accounts and mailboxes as they
-	// were some time ago.
+	// GraphReplicas and ExchangeReplicas make some reads return an older state of domains, accounts
+	// and mailboxes.
 	GraphReplicas    replicas `json:"graph_replicas"`
 	ExchangeReplicas replicas `json:"exchange_replicas"`
-	// DomainMS is the delay until GET finds a domain after POST /domains.
+	// DomainMS is the delay after POST /domains until GET finds the domain.
 	DomainMS int `json:"domain_ms"`
 	// HydrateMS is the delay of Enable-OrganizationCustomization.
 	HydrateMS int `json:"hydrate_ms"`
-	// CasMS is the delay until the CASMailbox cmdlets find a new mailbox. If it is nil, the delay
-	// is MailboxMS.
+	// CasMS is the delay until the cmdlets for CAS mailboxes find a new mailbox. If it is nil, the
+	// delay is MailboxMS.
 	CasMS *int `json:"cas_ms"`
 	// DNSNegativeMS is how long the resolvers cache that a record is missing.
 	DNSNegativeMS int    `json:"dns_negative_ms"`
 	TokenSeconds  int    `json:"token_seconds"`
 	PageSize      int    `json:"page_size"`
 	NextLink      string `json:"next_link"` // "follow" or "expired"
-	// Elsewhere has domains that an organization outside the sandbox has verified. ElsewhereAt is
+	// Elsewhere lists domains that an organization outside the sandbox has verified. ElsewhereAt is
 	// the call that refuses these domains and the domains of other tenants: "verify" or "add".
 	Elsewhere   []string `json:"elsewhere"`
 	ElsewhereAt string   `json:"elsewhere_at"`
 	// DomainConflict is the status when the tenant already has the domain: 400 or 409.
 	DomainConflict int `json:"domain_conflict"`
-	// MXStyle and DKIMStyle are keyed by domain. MXStyle is "mx.microsoft" or "classic", DKIMStyle
-	// is "new" or "classic". DKIMLetter is part of the new targets.
+	// MXStyle maps a domain to "mx.microsoft" or "classic", and DKIMStyle maps a domain to "new" or
+	// "classic". They select the form of the domain's records. DKIMLetter is a part of the new DKIM
+	// targets.
 	MXStyle    map[string]string `json:"mx_style"`
 	DKIMStyle  map[string]string `json:"dkim_style"`
 	DKIMLetter string            `json:"dkim_letter"`
-	// DKIMListed gives accepted domains a DKIM configuration with the status NoDKIMKeys.
+	// DKIMListed makes accepted domains have a DKIM configuration with the status NoDKIMKeys.
 	DKIMListed bool `json:"dkim_listed"`
 	// EarlyRecords is the answer to serviceConfigurationRecords before Email is enabled: "empty",
 	// "unavailable" or "refused".
 	EarlyRecords string `json:"early_records"`
 	// UPNAlias makes New-Mailbox set the sign-in name alias@<initial domain>.
 	UPNAlias bool `json:"upn_alias"`
-	// BannedWords are words that are not accepted as the core of a password.
+	// BannedWords are words that must not be the core of a password.
 	BannedWords       []string `json:"banned_words"`
 	SecurityDefaults  bool     `json:"security_defaults"`
 	NoExchange        bool     `json:"no_exchange"`
 	AppDisabled       bool     `json:"app_disabled"`
 	ConditionalAccess bool     `json:"conditional_access"`
 	Deleted           bool     `json:"deleted"`
-	// Licenses replaces the licences that are counted from the users.
+	// Licenses replaces the licences that the simulator otherwise derives from the users.
 	Licenses *licenses `json:"licenses"`
 	// ConsentBusy makes the next consent fail as if a concurrent consent were in progress.
 	ConsentBusy     bool `json:"consent_busy"`
 	TraceDuplicates bool `json:"trace_duplicates"`
-	// TracePage is the largest number of rows in an answer of message trace, 5000 if it is 0.
+	// TracePage is the largest number of rows in an answer of the message trace. 0 means 5000.
 	TracePage int `json:"trace_page"`
-	// TraceQuota is the number of trace queries in 5 minutes, 100 if it is 0. TraceThrottled is the
-	// status of further queries: 400 or 429. 0 means 400.
+	// TraceQuota is how many trace queries are allowed in 5 minutes. 0 means 100. TraceThrottled is
+	// the status of further queries: 400 or 429. 0 means 400.
 	TraceQuota     int `json:"trace_quota"`
 	TraceThrottled int `json:"trace_throttled"`
 	// ThrottleScope is what a planned 429 of Graph throttles: "Tenant_Application", "Tenant", or
-	// "Application", which is the application in all tenants. If it is empty, it is
+	// "Application", which is the application in all tenants. An empty value means
 	// "Tenant_Application".
 	ThrottleScope string `json:"throttle_scope"`
 	// TraceBare omits the time zone in Received.
 	TraceBare bool `json:"trace_bare"`
-	// Cmdlets is the scripted answers, keyed by the name of the cmdlet.
+	// Cmdlets holds the scripted answers, keyed by the name of the cmdlet.
 	Cmdlets map[string]scriptedAnswer `json:"cmdlets"`
 }
 
-// scriptedAnswer replaces or extends what one cmdlet answers.
+// scriptedAnswer replaces or extends the answer of one cmdlet.
 type scriptedAnswer struct {
-	// Errors are answered with 200 and @adminapi.errors. The cmdlet does not run.
+	// Errors are returned in @adminapi.errors with status 200. The cmdlet is not executed.
 	Errors    []string           `json:"errors"`
-	Exception *scriptedException `json:"exception"` // the cmdlet does not run
-	Warnings  []string           `json:"warnings"`  // added to the answer of the cmdlet
-	Times     int                `json:"times"`     // how many calls it applies to, 0 for all
+	Exception *scriptedException `json:"exception"` // the cmdlet is not executed
+	Warnings  []string           `json:"warnings"`  // added to the cmdlet's own answer
+	Times     int                `json:"times"`     // how many calls get this answer, 0 for all
 }
 
 // nextScriptedAnswer returns the scripted answer for a cmdlet and counts it as used. It returns the
@@ -113,7 +115,8 @@ type scriptedException struct {
 	Text string `json:"text"`
 }
 
-// defaultBehaviour returns the settings of a new tenant: as at Microsoft, with shorter delays.
+// defaultBehaviour returns the settings of a new tenant. They are as at Microsoft, but with shorter
+// delays.
 func defaultBehaviour() behaviour {
 	return behaviour{
 		ConsentMS: 1000, RoleMS: 1000, AcceptedDomainMS: 1000, MailboxMS: 1000,
@@ -124,7 +127,7 @@ func defaultBehaviour() behaviour {
 	}
 }
 
-// validate returns an error when a setting is out of range.
+// validate returns an error if a setting is out of range.
 func (b behaviour) validate() error {
 	for _, ms := range []int{b.ConsentMS, b.RoleMS, b.AcceptedDomainMS, b.MailboxMS, b.TraceMS,
 		b.RuleMS, b.DomainMS, b.HydrateMS, b.DNSNegativeMS} {
@@ -176,14 +179,14 @@ func (b behaviour) mailboxLag(now time.Time) lag {
 	return startLag(now, b.MailboxMS)
 }
 
-// lag is the time during which a change has no visible effect yet. The zero value delays nothing:
-// passed reports true for it, and started reports false.
+// lag is the time during which a change has no visible effect yet. The zero value stands for no
+// delay: passed returns true and started returns false.
 type lag struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// clockTolerance is how far the time of a change may be ahead of the time of a concurrent call that
+// clockTolerance is how far the start of a lag may be ahead of the time of a concurrent call that
 // sees the change.
 const clockTolerance = 5 * time.Second
 
@@ -192,9 +195,9 @@ func startLag(now time.Time, ms int) lag {
 	return lag{Since: now, Until: now.Add(time.Duration(ms) * time.Millisecond)}
 }
 
-// passed reports whether the change is visible now. A lag whose start is in the future has passed:
-// the clock of the sandbox was moved back since. Otherwise such a change would be hidden until the
-// clock reaches the old time again.
+// passed reports whether the change is visible now. If the start of the lag is in the future, the
+// clock of the sandbox was moved back. The lag then counts as passed. Otherwise the change would be
+// hidden until the clock reaches the old time again.
 func (l lag) passed(now time.Time) bool {
 	return !now.Before(l.Until) || now.Before(l.Since.Add(-clockTolerance))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// controlHandler returns the handler of this provider for the control interface of the sandbox.
+// controlHandler returns the handler of the simulator's part of the sandbox's control interface.
 func (s *simulator) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /_control/tenants", s.controlCreate)
@@ -79,8 +79,8 @@ func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, list)
 }
 
-// updateTenant runs fn with the tenant in the path and saves it. It answers the request when the
-// tenant is unknown, when fn returns an error, or when saving fails, and then returns false.
+// updateTenant runs fn with the tenant in the path and saves it. If the tenant is unknown, fn
+// fails, or the tenant cannot be saved, it answers the request with an error and returns false.
 func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, fn func(*tenant) error) bool {
 	id := r.PathValue("id")
 	f := s.store.find(id)
@@ -123,8 +123,8 @@ func (s *simulator) newTenant(serial int, body createTenantRequest) tenant {
 	return t
 }
 
-// controlShow answers the domains, shared mailboxes, rules and consent of a tenant. It leaves out
-// the initial domain and mailboxes of other kinds, because no client created them.
+// controlShow answers the domains, shared mailboxes, rules and consent of a tenant. It omits the
+// initial domain and mailboxes of other kinds, because no client has created them.
 func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 	type domainView struct {
 		Name        string `json:"name"`
@@ -157,12 +157,12 @@ func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// controlRevoke withdraws consent, the Exchange role or an app role. Tokens that were issued before
-// lose the grant at once, because every call checks the current grants.
+// controlRevoke withdraws consent, the Exchange role or an app role. Tokens that were issued
+// earlier also lose the grant at once, because every call checks the current grants.
 func (s *simulator) controlRevoke(w http.ResponseWriter, r *http.Request) {
 	body := struct {
 		What string `json:"what"`
-		Role string `json:"role"` // the app role to withdraw; default Exchange.ManageAsApp
+		Role string `json:"role"` // the app role to withdraw, by default Exchange.ManageAsApp
 	}{What: "consent", Role: exchangeManageApps}
 	if err := simulate.ReadBody(r, &body); err != nil {
 		simulate.WriteError(w, http.StatusBadRequest, err.Error())
@@ -199,7 +199,7 @@ func (t *tenant) revoke(grantName, role string) error {
 	return nil
 }
 
-// controlBehaviour changes the settings that the body names and keeps the others.
+// controlBehaviour changes the settings that the body contains, and keeps the others.
 func (s *simulator) controlBehaviour(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body) // read before the tenant is locked
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *simulator) controlBehaviour(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// clone returns a deep copy, so that a rejected change leaves the settings as they were.
+// clone returns a deep copy. It is needed so that a rejected change does not change the settings.
 func (b behaviour) clone() behaviour {
 	raw, err := json.Marshal(b)
 	if err != nil {
@@ -235,8 +235,8 @@ func (b behaviour) clone() behaviour {
 	return c
 }
 
-// controlRule creates a transport rule, or changes the rule of this name, on behalf of the tenant's
-// administrator.
+// controlRule creates a transport rule, or changes the rule with this name, as the tenant's
+// administrator would.
 func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Name    string   `json:"name"`
@@ -269,7 +269,8 @@ func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 }
 
 // ruleView is a rule as the control interface shows it. Blocks lists the mailboxes that the rule
-// blocks: all mailboxes of the tenant if it has no condition, none if it is disabled.
+// blocks. These are all mailboxes of the tenant if the rule has no condition, and none if it is
+// disabled.
 type ruleView struct {
 	Name    string   `json:"name"`
 	Enabled bool     `json:"enabled"`
@@ -300,14 +301,14 @@ type sendMessagesRequest struct {
 	Mailbox string    `json:"mailbox"`
 	Count   int       `json:"count"`
 	At      time.Time `json:"at"`
-	// Recipients is the number of recipients of each message. Without it the messages have one,
-	// two and three recipients in rotation.
+	// Recipients is the number of recipients of each message. If it is 0, the messages have one,
+	// two and three recipients in turn.
 	Recipients int  `json:"recipients"`
 	Bounced    bool `json:"bounced"` // the recipient's server refuses the message
 }
 
-// controlMessages replaces SMTP: a mailbox sends messages. Transport rules apply to them, and
-// message trace shows them.
+// controlMessages makes a mailbox send messages, in place of SMTP. Transport rules apply to the
+// messages, and the message trace shows them.
 func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 	var body sendMessagesRequest
 	if err := simulate.ReadBody(r, &body); err != nil {

@@ -26,8 +26,8 @@ var dnsTypes = map[string]dnsmessage.Type{
 	"TXT": dnsmessage.TypeTXT, "MX": dnsmessage.TypeMX, "CNAME": dnsmessage.TypeCNAME,
 }
 
-// lookup returns the records of one type, as the resolvers of Microsoft see them. It queries a
-// CNAME itself, because the resolver of the standard library would follow it. It fails when the DNS
+// lookup returns the records of one type, as the resolvers of Microsoft see them. It does not use
+// the resolver of the standard library, because that would follow a CNAME. It fails if the DNS
 // server is unknown or does not answer.
 func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]string, error) {
 	server, err := s.dnsServer(ctx)
@@ -53,8 +53,8 @@ func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]stri
 	return recordValues(reply, dnsTypes[recordType]), nil
 }
 
-// lookupOrLog returns the records of one type. A DNS failure counts as no records, as it does at
-// Microsoft, and is logged.
+// lookupOrLog returns the records of one type. If the DNS fails, it logs the failure and returns no
+// records, as Microsoft does.
 func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []string {
 	found, err := s.lookup(ctx, name, recordType)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []
 	return found
 }
 
-// dnsServer returns the address of the DNS server. The sandbox tells it in the answer to GET /dns
-// below the URL of the flag --world.
+// dnsServer returns the address of the DNS server. The sandbox returns it for GET /dns, below the
+// URL of the flag --world.
 func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	if s.kit.World == "" {
 		return "", errors.New("no world URL is set, so the DNS server is unknown")
@@ -125,8 +125,8 @@ func exchangeDNS(ctx context.Context, network, server string, query dnsmessage.M
 	return reply, nil
 }
 
-// readDNSMessage reads one message: a datagram, or over TCP a message with a length prefix (RFC
-// 1035, section 4.2.2).
+// readDNSMessage reads one message. Over UDP that is a datagram. Over TCP a length precedes the
+// message (RFC 1035, section 4.2.2).
 func readDNSMessage(conn net.Conn, network string) ([]byte, error) {
 	if network == "udp" {
 		raw := make([]byte, 65535)
@@ -142,8 +142,8 @@ func readDNSMessage(conn net.Conn, network string) ([]byte, error) {
 	return raw, err
 }
 
-// recordValues returns the values of the TXT and MX records of a reply, and of the CNAME records if
-// they were queried. Host names are in lower case and without the final dot.
+// recordValues returns the values of the TXT and MX records of a reply, and also of the CNAME
+// records if the query was for CNAME. Host names are in lower case and without the final dot.
 func recordValues(reply dnsmessage.Message, recordType dnsmessage.Type) []string {
 	host := func(n dnsmessage.Name) string { return strings.ToLower(strings.TrimSuffix(n.String(), ".")) }
 	var out []string

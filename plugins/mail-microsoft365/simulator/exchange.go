@@ -27,7 +27,7 @@ func (s *simulator) exchangeHandler() http.Handler {
 	return mux
 }
 
-// invocation is one authorized run of a cmdlet.
+// invocation is one authorized call of a cmdlet.
 type invocation struct {
 	s      *simulator
 	r      *http.Request
@@ -41,15 +41,15 @@ type invocation struct {
 type outcome struct {
 	rows     []object
 	warnings []string
-	errors   []string // non-terminating errors, answered with status 200
+	errors   []string // errors that do not end the cmdlet; the status is then 200
 	failure  *exception
 	status   int  // the status of a failure, 0 means 400
 	unpaged  bool // all rows are in one page
 }
 
-// authorizeExchange authenticates and authorizes a call. The app role and the directory role must
-// be in the token and must still be granted. If the call is refused, it writes the answer and
-// returns nil.
+// authorizeExchange authenticates and authorizes a call. The token must contain the app role and
+// the directory role, and both must still be granted. If it refuses the call, it writes the answer
+// and returns nil.
 func (s *simulator) authorizeExchange(w http.ResponseWriter, r *http.Request) *invocation {
 	now := s.kit.Now()
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -86,8 +86,8 @@ func (s *simulator) authorizeExchange(w http.ResponseWriter, r *http.Request) *i
 	return &invocation{s: s, r: r, file: f, now: now}
 }
 
-// holdsExchangeRole reports whether the token has a directory role that may run cmdlets, and the
-// application still holds the role.
+// holdsExchangeRole reports whether the token contains a directory role that allows cmdlets, and
+// the application still holds that role.
 func (s *simulator) holdsExchangeRole(t *tenant, wids []string) bool {
 	for _, role := range []string{exchangeAdministrator, globalAdministrator} {
 		if slices.Contains(wids, role) && t.hasDirectoryRole(t.Grant.Principal, role, s.kit.Now()) {
@@ -133,7 +133,8 @@ func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
 	call.writeOutcome(w, out)
 }
 
-// execute runs a cmdlet, or returns the scripted answer of the tenant for it.
+// execute executes a cmdlet. If the tenant has a scripted answer for the cmdlet, it returns that
+// answer.
 func (call *invocation) execute(cmd cmdlet) outcome {
 	var cnames map[string]bool
 	if cmd.lookup != nil {
@@ -159,8 +160,8 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 	return out
 }
 
-// replica returns the tenant as the cmdlet sees it. A cmdlet that reads sees the state that a
-// replica shows.
+// replica returns the tenant as the cmdlet sees it. A cmdlet that only reads may see an older
+// state.
 func (call *invocation) replica(t *tenant) *tenant {
 	if !strings.HasPrefix(strings.ToLower(call.cmdlet), "get-") {
 		return t
@@ -230,7 +231,8 @@ func (call *invocation) nextLink(from int) string {
 	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(q)
 }
 
-// maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", 1000 without it.
+// maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", or 1000 if there
+// is none.
 func maxPageSize(r *http.Request) int {
 	for _, part := range strings.Split(r.Header.Get("Prefer"), ",") {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(part), "odata.maxpagesize="); ok {
@@ -242,7 +244,7 @@ func maxPageSize(r *http.Request) int {
 	return 1000
 }
 
-// selectParameter returns the names in $select, or nil without $select.
+// selectParameter returns the names in $select, or nil if there is no $select.
 func selectParameter(r *http.Request) []string {
 	if text := r.URL.Query().Get("$select"); text != "" {
 		return strings.Split(text, ",")
@@ -250,7 +252,7 @@ func selectParameter(r *http.Request) []string {
 	return nil
 }
 
-// withTypeAnnotations returns a row with the annotations that tell the .NET type of a property.
+// withTypeAnnotations returns a row with the annotations that contain the .NET types of properties.
 func withTypeAnnotations(row object) object {
 	out := object{}
 	for name, v := range row {
@@ -268,7 +270,7 @@ func withTypeAnnotations(row object) object {
 	return out
 }
 
-// nothingModified returns the warning of a Set- cmdlet that has nothing to change.
+// nothingModified returns the warning of a Set- cmdlet that changes nothing.
 func nothingModified(identity string) outcome {
 	return outcome{warnings: []string{fmt.Sprintf(
 		"The command completed successfully but no settings of '%s' have been modified.", identity)}}

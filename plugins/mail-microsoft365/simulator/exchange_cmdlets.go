@@ -14,13 +14,13 @@ type cmdlet struct {
 	name       string
 	parameters map[string]paramType
 	mandatory  []string
-	// lookup queries the DNS before the tenant is locked. handler receives its result.
+	// lookup queries the DNS before the tenant is locked. Its result is passed to handler.
 	lookup  func(*invocation) map[string]bool
 	handler func(*invocation, *tenant, map[string]bool) outcome
 }
 
-// cmdlets maps lower-case names to the cmdlets that the simulator has. All others are refused as
-// not allowed.
+// cmdlets maps lower-case names to the cmdlets that the simulator implements. All others are
+// refused as not allowed.
 var cmdlets = cmdletsByName(
 	cmdlet{name: "Get-OrganizationConfig", handler: getOrganization},
 	cmdlet{name: "Enable-OrganizationCustomization", parameters: map[string]paramType{"Confirm": switchParam}, handler: enableCustomization},
@@ -68,7 +68,7 @@ type paramType struct {
 	name string
 	// accepts reports whether a JSON value is valid.
 	accepts func(any) bool
-	// values is the members of an enumeration.
+	// values are the members of an enumeration.
 	values []string
 }
 
@@ -95,7 +95,7 @@ var (
 		return ok && n == float64(int(n)) && n >= 1 && n <= maxTraceResults
 	}}
 	dateParam = paramType{name: "DateTime", accepts: isDate}
-	// stringListParam is one text or several. null removes the previous value.
+	// stringListParam is one text or a list of texts. null removes the previous value.
 	stringListParam = paramType{name: "MultiValuedProperty", accepts: func(v any) bool {
 		several, _ := v.([]any)
 		return v == nil || isString(v) || several != nil && !slices.ContainsFunc(several, func(one any) bool { return !isString(one) })
@@ -150,7 +150,7 @@ func (p params) textList(name string) []string {
 	return stringList(p[strings.ToLower(name)])
 }
 
-// readParams checks the parameters of a call. It reports an unknown name or a wrong type before a
+// readParams checks the parameters of a call. An unknown name or a wrong type is reported before a
 // missing parameter.
 func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 	var given map[string]any
@@ -186,7 +186,7 @@ func sorted(given map[string]any) []string {
 	return names
 }
 
-// parameter returns the type of a parameter, without regard to case.
+// parameter returns the type of a parameter. Case does not matter.
 func (c cmdlet) parameter(name string) (paramType, bool) {
 	for known, k := range c.parameters {
 		if strings.EqualFold(known, name) {

@@ -44,7 +44,7 @@ func (t *tenant) dkimTargets(domain string) [2]string {
 }
 
 // lookupSelectorCNAMEs queries the CNAME records of both selectors of the domain. The keys of the
-// result are the selector, a space and the target.
+// result have the form "<selector> <target>".
 func lookupSelectorCNAMEs(call *invocation) map[string]bool {
 	domain := call.dkimDomain()
 	cnames := map[string]bool{}
@@ -61,7 +61,7 @@ func (call *invocation) dkimDomain() string {
 	return strings.ToLower(call.params.text("DomainName") + call.params.text("Identity"))
 }
 
-// cnamesPublished reports whether both selectors point to their targets.
+// cnamesPublished reports whether the CNAME records of both selectors point to their targets.
 func (c *dkimConfig) cnamesPublished(cnames map[string]bool) bool {
 	return cnames["selector1 "+strings.ToLower(c.Targets[0])] && cnames["selector2 "+strings.ToLower(c.Targets[1])]
 }
@@ -109,8 +109,8 @@ func getDKIMConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{rows: rows}
 }
 
-// newDKIMConfig runs New-DkimSigningConfig for an accepted domain. With Enabled it fails while the
-// CNAME records are missing, but the disabled configuration remains.
+// newDKIMConfig runs New-DkimSigningConfig for an accepted domain. If Enabled is true and the CNAME
+// records are missing, it fails, but it still creates a disabled configuration.
 func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
 	domain, size := call.dkimDomain(), 1024
 	if n, ok := call.params["keysize"].(float64); ok {
@@ -137,14 +137,14 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	return outcome{rows: []object{t.dkimRow(*config)}}
 }
 
-// createKeys marks the keys as created and sets their size and targets.
+// createKeys creates the keys of a configuration: it sets their size and targets.
 func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 	c.Keys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
 	c.Created, c.Checked = call.now, call.now
 }
 
-// setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. The first attempt
-// creates the keys of a configuration that is listed without keys.
+// setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. If the
+// configuration has no keys, the first attempt creates them.
 func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
 	c := t.dkimConfig(call.dkimDomain())
 	switch {

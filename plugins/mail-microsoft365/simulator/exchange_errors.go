@@ -21,7 +21,7 @@ const (
 	invocationTypes = "Microsoft.Exchange.AdminApi.CommandInvocation."
 )
 
-// The exceptions. In their messages, the method with replaces "%s" by its argument.
+// The exceptions. The method with replaces "%s" in their messages by its argument.
 var (
 	errAmbiguous        = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
 	errMissing          = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
@@ -53,8 +53,8 @@ func (e exception) with(subject string) *exception {
 	return &e
 }
 
-// envelope returns the body of the answer. Code and message are the same for all exceptions; the
-// details and the inner exception tell them apart.
+// envelope returns the body of the answer. Code and message are the same for all exceptions; they
+// differ in the details and in the inner exception.
 func (e *exception) envelope() object {
 	return object{
 		"error": object{

@@ -51,8 +51,8 @@ var mailboxKinds = []string{"UserMailbox", "SharedMailbox", "RoomMailbox", "Equi
 // aliasPattern is the form of a valid alias.
 var aliasPattern = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%*+/=?^_~-]+)*$`)
 
-// mailboxRow returns a mailbox as Get-Mailbox shows it, with the properties that the product uses
-// and a few others.
+// mailboxRow returns a mailbox as Get-Mailbox shows it. The row has the properties that tenantry
+// uses and a few others.
 func (t *tenant) mailboxRow(m mailbox) object {
 	addresses := []string{"SMTP:" + m.Primary}
 	for _, other := range m.Others {
@@ -79,7 +79,8 @@ func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
 	for _, m := range t.Exchange.Mailboxes {
-		// readParams also accepts a shortened kind such as "Shared". No mailbox has such a kind.
+		// readParams also accepts the beginning of a kind, such as "Shared". No mailbox has such a
+		// kind.
 		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
 			rows = append(rows, t.mailboxRow(m))
 		}
@@ -170,8 +171,8 @@ func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 	return m, nil
 }
 
-// aliasFromName returns the alias of a mailbox that was created without one: the part of the name
-// before the at sign, without the characters that an alias may not have.
+// aliasFromName returns the alias of a mailbox for which none was specified. It is the part of the
+// name before the at sign, without the characters that an alias must not have.
 func aliasFromName(name string) string {
 	local, _, _ := strings.Cut(name, "@")
 	return strings.Trim(strings.Map(func(r rune) rune {
@@ -194,7 +195,7 @@ func (t *tenant) addressTaken(a string) bool {
 	})
 }
 
-// setMailbox runs Set-Mailbox. If nothing changes, it returns a warning.
+// setMailbox runs Set-Mailbox. If it changes nothing, it returns a warning.
 func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	m := t.mailbox(call.params.text("Identity"))
 	if m == nil {
@@ -226,8 +227,8 @@ func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// usableMailbox returns the mailbox of the parameter Identity. It does not find a new mailbox until
-// the mailbox's lag has passed.
+// usableMailbox returns the mailbox of the parameter Identity. It does not find a new mailbox
+// before the mailbox's lag has passed.
 func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
 	m := t.mailbox(call.params.text("Identity"))
 	if m == nil || !m.Usable.passed(call.now) {
@@ -238,7 +239,7 @@ func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
 
 // casRow returns a mailbox as Get-CASMailbox shows it.
 func casRow(m mailbox) object {
-	var disabled any // null: the organization's setting applies
+	var disabled any // null means that the organization's setting applies
 	if m.SMTPAuthDisabled != nil {
 		disabled = *m.SMTPAuthDisabled
 	}
@@ -264,7 +265,7 @@ func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return limitRows(rows, call.params)
 }
 
-// setCASMailbox runs Set-CASMailbox. If nothing changes, it returns a warning.
+// setCASMailbox runs Set-CASMailbox. If it changes nothing, it returns a warning.
 func setCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	m, failure := call.usableMailbox(t)
 	if failure != nil {

@@ -15,18 +15,18 @@ type organization struct {
 	SMTPAuthDisabled bool         `json:"smtp_auth_disabled"`
 	Mailboxes        []mailbox    `json:"mailboxes"`
 	DKIM             []dkimConfig `json:"signing"`
-	// NonMailboxAddresses is the proxy addresses of objects that are not mailboxes.
+	// NonMailboxAddresses are the proxy addresses of objects that are not mailboxes.
 	NonMailboxAddresses []string `json:"held"`
 
 	Rules    []transportRule `json:"rules"`
 	RuleLog  []ruleVersion   `json:"rule_log"` // the changes of rules, oldest first
-	Messages int             `json:"messages"` // how many messages were ever sent
+	Messages int             `json:"messages"` // how many messages were sent since the creation of the tenant
 	Sent     []messageBatch  `json:"sent"`
-	// TraceQueries is the times of the trace queries that count towards the quota.
+	// TraceQueries are the times of the trace queries that count towards the quota.
 	TraceQueries []time.Time `json:"traced"`
 }
 
-// dehydrated reports whether Enable-OrganizationCustomization must still be run.
+// dehydrated reports whether Enable-OrganizationCustomization must be run first.
 func (o organization) dehydrated(at time.Time) bool {
 	return o.Dehydrated && !(o.Hydration.started() && o.Hydration.passed(at))
 }
@@ -50,7 +50,7 @@ func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 }
 
 // enableCustomization runs Enable-OrganizationCustomization, which takes effect after a delay. A
-// second run is an error, even while the first run has not taken effect.
+// second run fails, even if the first run has not taken effect yet.
 func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if !t.Exchange.Dehydrated || t.Exchange.Hydration.started() {
 		return outcome{failure: errHydrated.with("")}

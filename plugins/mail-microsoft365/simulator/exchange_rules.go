@@ -18,8 +18,8 @@ type transportRule struct {
 	Priority int       `json:"priority"`
 	Changed  time.Time `json:"changed"`
 
-	// The conditions. An empty condition does not apply. A rule without conditions applies to
-	// all mail.
+	// The conditions. An empty field is no condition. A rule without conditions applies to all
+	// mail.
 	From          []string `json:"from"`
 	SenderDomains []string `json:"sender_domains"`
 	SentTo        string   `json:"sent_to"`
@@ -34,15 +34,15 @@ type transportRule struct {
 	Comments string `json:"comments"`
 }
 
-// ruleVersion is a rule after one change, or its removal.
+// ruleVersion is the state of a rule after one change, or its removal.
 type ruleVersion struct {
 	transportRule
 	Removed  bool `json:"gone"`
 	InEffect lag  `json:"acts"`
 }
 
-// maxRuleVersions is how many versions of one rule are kept. Older versions apply to messages that
-// a test sends with an earlier time.
+// maxRuleVersions is how many versions of one rule are kept. They are needed for messages that a
+// test sends with a time in the past.
 const maxRuleVersions = 10
 
 // recordRuleChange adds a version of a rule to the log. The version applies to mail after the
@@ -71,7 +71,7 @@ func (t *tenant) rule(identity string) *transportRule {
 	return nil
 }
 
-// blockedByRule reports whether a rule blocks a message that sender sends at a time.
+// blockedByRule reports whether a rule blocks a message that sender sends at the time at.
 func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
 	latest := map[string]ruleVersion{}
 	for _, v := range t.Exchange.RuleLog {
@@ -87,8 +87,8 @@ func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
 	return false
 }
 
-// inEffectAt reports whether the version applies to a message that is sent at a time. If that time
-// is before now, only the end of the lag counts.
+// inEffectAt reports whether the version applies to a message that is sent at the time at. If at is
+// before now, only the end of the lag is compared.
 func (v ruleVersion) inEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -96,8 +96,8 @@ func (v ruleVersion) inEffectAt(at, now time.Time) bool {
 	return v.InEffect.passed(at)
 }
 
-// blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. All
-// conditions of the rule must be true.
+// blocks reports whether the rule blocks mail from sender to a recipient outside the tenant. The
+// rule blocks only if all its conditions are true.
 func (r transportRule) blocks(sender string) bool {
 	among := func(list []string) bool {
 		return slices.ContainsFunc(list, func(a string) bool { return strings.EqualFold(a, sender) })
@@ -148,8 +148,8 @@ func (r transportRule) row() object {
 	}
 }
 
-// predicateClasses returns the class names whose flag is true, or nil. namesAndFlags alternates
-// between a name and its flag.
+// predicateClasses returns the class names whose flag is true, or nil if there are none.
+// namesAndFlags contains names and flags in turn.
 func predicateClasses(namesAndFlags ...any) any {
 	var out []string
 	for i := 0; i < len(namesAndFlags); i += 2 {
@@ -177,8 +177,8 @@ const (
 	maxRuleText = 1024
 )
 
-// ruleParameters returns the parameters that New-TransportRule and Set-TransportRule share, and
-// those in more.
+// ruleParameters returns the parameters that New-TransportRule and Set-TransportRule have in
+// common, and those in more.
 func ruleParameters(more map[string]paramType) map[string]paramType {
 	parameters := map[string]paramType{
 		"Name": stringParam, "From": stringListParam, "SenderDomainIs": stringListParam, "ExceptIfFrom": stringListParam, "Comments": stringParam, "Priority": int32Param,
@@ -275,11 +275,11 @@ func removeRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// statusCodePattern is the form of the status codes that a rejection can have.
+// statusCodePattern matches the status codes that a rejection can have.
 var statusCodePattern = regexp.MustCompile(`^5\.7\.(1|9[0-9][0-9])$`)
 
 // applyParams sets the properties of a rule from the parameters and checks the rule. A list in the
-// parameters replaces the whole list of the rule. An empty list, or null, removes the condition.
+// parameters replaces the whole list of the rule. An empty list or null removes the condition.
 func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 	call.applyConditions(r)
 	call.applyTexts(r)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// messageBatch is messages that a mailbox sent at one moment.
+// messageBatch describes messages that a mailbox sent at the same time.
 type messageBatch struct {
 	Serial     int       `json:"serial"` // number of the first message
 	Sender     string    `json:"sender"`
@@ -58,8 +58,7 @@ const (
 	maxTraceWindow      = 10 * 24 * time.Hour
 	maxTraceAge         = 90 * 24 * time.Hour
 	defaultTraceWindow  = 48 * time.Hour
-	// traceDuplicateInterval is the distance between two rows that the setting TraceDuplicates
-	// duplicates.
+	// traceDuplicateInterval is after how many rows the setting TraceDuplicates duplicates one.
 	traceDuplicateInterval = 5
 )
 
@@ -83,8 +82,8 @@ func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return call.tracePage(t, rows)
 }
 
-// visibleTraceRows returns the rows that are visible now: newest first, then by recipient. Some
-// rows are duplicated if the settings say so.
+// visibleTraceRows returns the rows that are visible now: newest first, then by recipient. With the
+// setting TraceDuplicates, some rows are duplicated.
 func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	var rows []traceRow
 	for _, b := range t.Exchange.Sent {
@@ -108,7 +107,7 @@ func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	return all
 }
 
-// tracePage returns at most ResultSize rows. If there are more, only a warning says so.
+// tracePage returns at most ResultSize rows. If there are more rows, only a warning reports it.
 func (call *invocation) tracePage(t *tenant, rows []traceRow) outcome {
 	size := defaultTraceResults
 	if n, ok := call.params["resultsize"].(float64); ok {
@@ -147,7 +146,7 @@ func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
 		"Subject": "A question", "Status": "Delivered", "Size": 21_345,
 	}
 	switch {
-	case r.Blocked: // the message was not delivered to any server
+	case r.Blocked: // the message did not reach a server
 		row["Status"], row["ToIP"] = "Failed", nil
 	case r.Bounced:
 		row["Status"] = "Failed"
@@ -157,7 +156,7 @@ func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
 	return row
 }
 
-// traceWindow returns the period that the parameters ask for, by default the last 48 hours.
+// traceWindow returns the time range in the parameters, by default the last 48 hours.
 func (call *invocation) traceWindow() (from, to time.Time, failure *exception) {
 	to, from = call.now, call.now.Add(-defaultTraceWindow)
 	if call.params.has("EndDate") {
@@ -193,7 +192,8 @@ func isDate(v any) bool {
 	return ok && !parseDate(text).IsZero()
 }
 
-// parseDate returns the time in a text, in UTC, or the zero time. A time without a zone is in UTC.
+// parseDate returns the time in a text, in UTC, or the zero time. It reads a time without a zone as
+// UTC.
 func parseDate(text string) time.Time {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.9999999", time.DateOnly} {
 		if at, err := time.Parse(form, text); err == nil {
@@ -203,8 +203,8 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// sendMessages records messages that a mailbox sends now or at a given time. The trace shows a
-// message that a rule blocks as failed.
+// sendMessages records messages that a mailbox sends now or at a given time. The trace shows
+// blocked messages as failed.
 func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	if b.At.IsZero() {
 		b.At = now

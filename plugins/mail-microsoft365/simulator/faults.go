@@ -62,7 +62,7 @@ func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status, re
 	s.writeGraphResult(w, r, result{refusal: refusal.with(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])})
 }
 
-// throttleGraph sets the headers that name what is throttled, and records the wait of the
+// throttleGraph sets the headers that say what is throttled, and records the wait of the
 // application.
 func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryAfter int) {
 	kind := "Write"
@@ -80,7 +80,7 @@ func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryA
 	w.Header().Set("x-ms-throttle-information", kind+"LimitExceeded")
 }
 
-// tenantInToken returns the tid claim of the request's token, or "" without a valid token.
+// tenantInToken returns the tid claim of the request's token, or "" if there is no valid token.
 func (s *simulator) tenantInToken(r *http.Request) string {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	claims, err := s.registration().verifyToken(token)
@@ -91,10 +91,10 @@ func (s *simulator) tenantInToken(r *http.Request) string {
 	return tid
 }
 
-// failExchange answers as Exchange does when no cmdlet reports the failure. The body is empty for
-// 401, 408 and 429, and consists of NUL bytes for 403. It is an exception for 500 and the other
-// 4xx, and HTML for all other statuses. The exception of a 4xx is a permanent error. The setting
-// `cmdlets` produces transient exceptions with status 400.
+// failExchange answers like Exchange when the failure does not come from a cmdlet. The body is
+// empty for 401, 408 and 429. It consists of NUL bytes for 403. It is an exception for 500 and the
+// other 4xx statuses, and HTML for all other statuses. The exception of a 4xx status is permanent.
+// Use the setting `cmdlets` for temporary exceptions, which have status 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:

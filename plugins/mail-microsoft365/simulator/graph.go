@@ -55,7 +55,7 @@ type graphCall struct {
 	r    *http.Request
 	file *simulate.File[tenant]
 	now  time.Time
-	// roles is the app roles in the token that are still granted.
+	// roles are the app roles in the token that are still granted.
 	roles []string
 	// tenant is the tid claim of the token.
 	tenant string
@@ -92,7 +92,7 @@ func withTenant(fn func(*graphCall, *tenant) result) func(*graphCall) result {
 }
 
 // graphEndpoint returns a handler that authenticates the call, checks that one of the app roles in
-// needs is granted, and runs fn. A nil needs requires no role.
+// needs is granted, and runs fn. If needs is nil, no role is required.
 func (s *simulator) graphEndpoint(needs []string, fn func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.authenticateGraphCall(r)
@@ -110,8 +110,8 @@ func (s *simulator) graphEndpoint(needs []string, fn func(*graphCall) result) ht
 // hasRole reports whether an app role is in the token and is still granted.
 func (c *graphCall) hasRole(role string) bool { return slices.Contains(c.roles, role) }
 
-// authenticateGraphCall authenticates a call by its bearer token. It fails when the token is not
-// valid for Graph, or when the tenant has no consent in force.
+// authenticateGraphCall authenticates a call by its bearer token. It fails if the token is not
+// valid for Graph, or if the tenant has not granted consent or has revoked it.
 func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphError) {
 	now := s.kit.Now()
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -149,8 +149,8 @@ func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphEr
 	return c, nil
 }
 
-// tokenIsCurrent reports whether now is within the exp and nbf claims. It tolerates five minutes
-// before nbf.
+// tokenIsCurrent reports whether now is within the exp and nbf claims. A token is also accepted up
+// to five minutes before nbf.
 func tokenIsCurrent(claims map[string]any, now time.Time) bool {
 	until, _ := claims["exp"].(float64)
 	from, _ := claims["nbf"].(float64)
@@ -230,7 +230,7 @@ type graphError struct {
 	details []map[string]string
 }
 
-// The errors of Graph. In their messages, the method with replaces "%s" by its argument.
+// The errors of Graph. The method with replaces "%s" in their messages by its argument.
 var (
 	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}

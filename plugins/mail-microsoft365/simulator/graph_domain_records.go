@@ -10,12 +10,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// verificationToken returns the token that proves ownership of a domain. It is stable within a
-// tenant and differs between tenants.
+// verificationToken returns the token that proves ownership of a domain. It is always the same for
+// a domain in a tenant, and different in each tenant.
 func (t *tenant) verificationToken(name string) string { return "ms" + digits(8, "proof", t.ID, name) }
 
-// listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two alternatives.
-// One of them must be published.
+// listVerificationRecords answers GET /domains/{fqdn}/verificationDnsRecords with two records. Only
+// one of them must be published.
 func listVerificationRecords(c *graphCall, t *tenant) result {
 	d, refusal := c.visibleDomain(t)
 	if refusal != nil {
@@ -43,7 +43,7 @@ func verifyDomain(c *graphCall) result {
 			return errorResult(errNotFound.with(name))
 		case d.Verified:
 			return errorResult(errVerified.with(""))
-		case elsewhere || t.ownedOutsideSandbox(name): // permanent, regardless of the DNS
+		case elsewhere || t.ownedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
 			return errorResult(errElsewhere.with(name))
 		case !found || !d.Denied.passed(c.now):
 			if !found {
@@ -103,8 +103,8 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 	return c.collection(path, []object{mx, spf, auto})
 }
 
-// dashedName returns a domain as one label: dots become dashes. Dashes in the domain are removed
-// and suffix is appended, so that two domains do not collide.
+// dashedName returns a domain as one label: each dot becomes a dash. Before that, it removes the
+// dashes of the domain and appends suffix, so that two domains get different labels.
 func dashedName(domain, suffix string) string {
 	writeStatus := strings.ReplaceAll(domain, "-", "")
 	out := strings.ReplaceAll(writeStatus, ".", "-")
@@ -122,11 +122,12 @@ func (t *tenant) mailExchange(domain string) string {
 	return dashedName(domain, "01b") + "." + letter("mx", domain) + "-v1.mx.microsoft"
 }
 
-// documentationAddr is an address for documentation (RFC 5737), which no host has. The hosts of the
-// platform resolve to it, because the simulator receives no mail.
+// documentationAddr is an address reserved for documentation (RFC 5737), so no host has it. The
+// names of the platform's hosts resolve to it, because the simulator receives no mail.
 const documentationAddr = "192.0.2.25"
 
-// ownZones returns the platform's own zones, to which the records of customers refer.
+// ownZones returns the platform's own zones. The records of customers refer to names in these
+// zones.
 func ownZones() map[string][]simulate.Record {
 	address := func(name string) simulate.Record {
 		return simulate.Record{Type: "A", Name: name, Content: documentationAddr, TTL: 300}

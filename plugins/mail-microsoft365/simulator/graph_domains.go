@@ -15,8 +15,8 @@ type mailDomain struct {
 	Root     bool     `json:"root"`
 	Default  bool     `json:"default"`
 	Services []string `json:"services"`
-	Visible  lag      `json:"visible"`  // when GET finds the domain
-	Accepted lag      `json:"accepted"` // when Exchange accepts mail, once Email is enabled
+	Visible  lag      `json:"visible"`  // the delay until GET finds the domain
+	Accepted lag      `json:"accepted"` // the delay from the enabling of Email until Exchange accepts mail
 	// Denied is how long the resolvers cache that the verification record is missing.
 	Denied lag `json:"denied"`
 }
@@ -49,7 +49,7 @@ func domainObject(d mailDomain, availability any) object {
 	}
 }
 
-// initialMailDomain returns the initial domain. It is the default domain unless a custom domain is.
+// initialMailDomain returns the initial domain. It is the default domain if no custom domain is.
 func (t *tenant) initialMailDomain() mailDomain {
 	custom := slices.ContainsFunc(t.Domains, func(d mailDomain) bool { return d.Default })
 	return mailDomain{Name: t.initialDomain(), Verified: true, Root: true, Default: !custom,
@@ -58,7 +58,7 @@ func (t *tenant) initialMailDomain() mailDomain {
 
 // listDomains answers GET /domains.
 func listDomains(c *graphCall, t *tenant) result {
-	if c.r.URL.Query().Has("$filter") { // Graph does not support $filter on domains
+	if c.r.URL.Query().Has("$filter") { // Graph does not support $filter for domains
 		return errorResult(errFilter.with("$filter"))
 	}
 	all := []object{domainObject(t.initialMailDomain(), nil)}
@@ -70,8 +70,8 @@ func listDomains(c *graphCall, t *tenant) result {
 	return c.collection("domains", all)
 }
 
-// visibleDomain returns the domain in the path. A domain that was just added is not found, because
-// the replica that answers reads does not have it yet.
+// visibleDomain returns the domain in the path. A new domain is not found at first, as if the
+// replica that answers reads did not have it yet.
 func (c *graphCall) visibleDomain(t *tenant) (mailDomain, *graphError) {
 	name := c.r.PathValue("id")
 	if strings.EqualFold(name, t.initialDomain()) {
@@ -125,14 +125,14 @@ func createDomain(c *graphCall) result {
 }
 
 // verifiedInOtherTenant reports whether another tenant has verified a domain. It locks the other
-// tenants, so the caller's tenant must not be locked.
+// tenants, so the caller must not hold the lock of its own tenant.
 func (c *graphCall) verifiedInOtherTenant(name string) bool {
 	owner := c.s.store.tenantWithDomain(name)
 	return owner != nil && owner != c.file
 }
 
-// ownedOutsideSandbox reports whether the settings say that an unknown organization has verified
-// the domain.
+// ownedOutsideSandbox reports whether, according to the settings, an organization outside the
+// sandbox has verified the domain.
 func (t *tenant) ownedOutsideSandbox(name string) bool {
 	return slices.ContainsFunc(t.Behaviour.Elsewhere, func(d string) bool { return strings.EqualFold(d, name) })
 }
@@ -145,8 +145,8 @@ func (t *tenant) hasVerifiedParent(name string) bool {
 	})
 }
 
-// updateDomain answers PATCH /domains/{fqdn}. It changes the services and the default domain, and
-// accepts verified domains only.
+// updateDomain answers PATCH /domains/{fqdn}. It changes the services and whether the domain is the
+// default. It refuses domains that are not verified.
 func updateDomain(c *graphCall, t *tenant) result {
 	body, refusal := c.readBody()
 	if refusal == nil {
@@ -167,7 +167,7 @@ func updateDomain(c *graphCall, t *tenant) result {
 		return errorResult(errValues.with(""))
 	}
 	if v, has := body["isDefault"]; has {
-		if v != true { // the default changes only when a different domain becomes the default
+		if v != true { // a default domain loses this property only when a different domain becomes the default
 			return errorResult(errValues.with(""))
 		}
 		for i := range t.Domains {

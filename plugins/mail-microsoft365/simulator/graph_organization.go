@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// listOrganization answers GET /organization: always one element, with the verified domains only.
+// listOrganization answers GET /organization. The list always has one element, which contains only
+// verified domains.
 func listOrganization(c *graphCall, t *tenant) result {
 	const mail = "Email, OfficeCommunicationsOnline"
 	hasDefault := false
@@ -42,7 +43,7 @@ func getSecurityDefaults(c *graphCall, t *tenant) result {
 	})
 }
 
-// licenses is the number of a tenant's paid and trial licences that include e-mail.
+// licenses holds the number of a tenant's paid and trial licences that include e-mail.
 type licenses struct {
 	Paid  int `json:"paid"`
 	Trial int `json:"trial"`
@@ -78,8 +79,8 @@ func servicePlan(id, name, appliesTo string) object {
 	return object{"servicePlanId": id, "servicePlanName": name, "provisioningStatus": "Success", "appliesTo": appliesTo}
 }
 
-// licenses returns the licences in the settings. Without a setting there is a paid licence for each
-// licensed user, and at least one.
+// licenses returns the licences in the settings. If there is no setting, it returns one paid
+// licence for each licensed user, but at least one.
 func (t *tenant) licenses() licenses {
 	if t.Behaviour.Licenses != nil {
 		return *t.Behaviour.Licenses
@@ -97,7 +98,7 @@ func (t *tenant) licenses() licenses {
 func listSubscriptions(c *graphCall, t *tenant) result {
 	q := c.r.URL.Query()
 	for _, name := range []string{"$top", "$skip", "$count", "$expand"} {
-		if q.Has(name) { // not supported, according to the metadata
+		if q.Has(name) { // according to the metadata, Graph does not support this option here
 			return errorResult(errFilter.with(name))
 		}
 	}

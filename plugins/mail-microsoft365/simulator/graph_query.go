@@ -40,7 +40,7 @@ func (c *graphCall) collection(path string, all []object) result {
 	return result{status: http.StatusOK, body: object{"@odata.context": c.contextURL(path), "value": values}}
 }
 
-// selectedProperties returns the names in $select, or nil without $select.
+// selectedProperties returns the names in $select, or nil if there is no $select.
 func (c *graphCall) selectedProperties() []string {
 	text := c.r.URL.Query().Get("$select")
 	if text == "" {
@@ -64,8 +64,8 @@ func selectProperties(o object, names []string) object {
 	return out
 }
 
-// page returns the rows of the page that $skiptoken asks for, at most n, and the link to the next
-// page. The link of the last page is "".
+// page returns at most n rows of all, and the link to the next page. $skiptoken determines the
+// first row. The link of the last page is "".
 func (c *graphCall) page(all []object, n int) ([]object, string) {
 	from := skipTokenOffset(c.r.URL.Query().Get("$skiptoken"))
 	from = min(from, len(all))
@@ -130,8 +130,8 @@ var (
 	andSeparator      = regexp.MustCompile(`\s+and\s+`)
 )
 
-// parseFilter parses comparisons that are joined by "and", the only form that the product uses. For
-// any other form it returns the error that Graph returns for an unsupported property.
+// parseFilter parses comparisons that are joined by "and". This is the only form that tenantry
+// uses. For any other form it returns Graph's error for an unsupported property.
 func parseFilter(text string) ([]clause, *graphError) {
 	if text == "" {
 		return nil, nil
@@ -157,8 +157,8 @@ func (c clause) needsEventualConsistency() bool {
 	return c.operator == "endswith" || c.operator == "ne" || strings.HasSuffix(c.property, "/$count")
 }
 
-// matches reports whether the clause is true for an object. Texts are compared without regard to
-// case, as in the directory.
+// matches reports whether the clause is true for an object. Case does not matter, as in the
+// directory.
 func (c clause) matches(o object) bool {
 	have := strings.ToLower(fmt.Sprint(o[c.property]))
 	if list, ok := strings.CutSuffix(c.property, "/$count"); ok {

@@ -33,8 +33,8 @@ func listRoleAssignments(c *graphCall, t *tenant) result {
 	return c.collection(roleAssignmentsPath, matching)
 }
 
-// createRoleAssignment answers POST /roleManagement/directory/roleAssignments. It answers a second
-// assignment of a role with a conflict. Tokens that are issued after the tenant's role delay
+// createRoleAssignment answers POST /roleManagement/directory/roleAssignments. It refuses a second
+// assignment of the same role with a conflict. Tokens that are issued after the tenant's role delay
 // contain the role.
 func createRoleAssignment(c *graphCall, t *tenant) result {
 	body, refusal := c.readBody()
@@ -82,8 +82,8 @@ func listPrincipals(c *graphCall, t *tenant) result {
 }
 
 // getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it.
-// http.ServeMux has no pattern for such a path, so it handles every path that has no other route,
-// and refuses all paths but these with errSegment.
+// http.ServeMux has no pattern for such a path, so this handler gets every path without a route. It
+// refuses all other paths with errSegment.
 func getPrincipalByAppID(c *graphCall, t *tenant) result {
 	rest, ok := strings.CutPrefix(c.r.URL.Path, "/v1.0/servicePrincipals(appId='")
 	id, subpath, closed := strings.Cut(rest, "')")

@@ -43,7 +43,7 @@ func orNull(text string) any {
 	return text
 }
 
-// defaultUserProperties are the properties that Graph returns without $select.
+// defaultUserProperties are the properties that Graph returns if there is no $select.
 var defaultUserProperties = []string{"businessPhones", "displayName", "givenName", "id", "jobTitle", "mail", "mobilePhone",
 	"officeLocation", "preferredLanguage", "surname", "userPrincipalName"}
 
@@ -117,8 +117,8 @@ func countUsers(c *graphCall, t *tenant) result {
 	return result{status: http.StatusOK, body: strconv.Itoa(len(all))}
 }
 
-// visibleUser returns the account in the path. An account that is not visible in Graph yet is not
-// found.
+// visibleUser returns the account in the path. It does not find an account that Graph does not show
+// yet.
 func (c *graphCall) visibleUser(t *tenant) (*user, *graphError) {
 	u := t.user(c.r.PathValue("id"))
 	if u == nil || !u.Visible.passed(c.now) {
@@ -156,8 +156,8 @@ func (t *tenant) deleteAccount(id string) {
 	t.Exchange.Mailboxes = slices.DeleteFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return m.ObjectID == id })
 }
 
-// updateUser answers PATCH /users/{id}. Changes of the password and of accountEnabled need their
-// own permissions, beyond User.ReadWrite.All.
+// updateUser answers PATCH /users/{id}. Changes of the password and of accountEnabled require other
+// permissions in addition to User.ReadWrite.All.
 func updateUser(c *graphCall, t *tenant) result {
 	body, refusal := c.readBody()
 	if refusal == nil {
@@ -184,8 +184,8 @@ func updateUser(c *graphCall, t *tenant) result {
 	return result{status: http.StatusNoContent}
 }
 
-// checkUpdatePermissions returns an error if the caller lacks the permission for one of the
-// properties.
+// checkUpdatePermissions returns an error if the caller does not have the permission to change one
+// of the properties.
 func (c *graphCall) checkUpdatePermissions(body object) *graphError {
 	for name := range body {
 		ok := c.hasRole(userReadWrite)
@@ -265,8 +265,8 @@ func (u *user) setPassword(v any, bannedWords []string) *graphError {
 	return nil
 }
 
-// isComplex checks Microsoft's password rule: 8 to 256 characters from at least three of the four
-// classes.
+// isComplex checks Microsoft's password rule: 8 to 256 characters, from at least three of four
+// classes of characters.
 func isComplex(password string) bool {
 	n := utf8.RuneCountInString(password)
 	var predicateClasses [4]bool
@@ -292,8 +292,8 @@ func isComplex(password string) bool {
 }
 
 // isBanned reports whether a password is a banned word after normalization. The normalization
-// removes digits and symbols from both ends and undoes common letter substitutions. Microsoft does
-// not publish its list of banned words, so words is a setting of the tenant.
+// removes digits and symbols from both ends, and replaces characters that commonly stand for a
+// letter. Microsoft does not publish its list of banned words, so words is a setting of the tenant.
 func isBanned(password string, words []string) bool {
 	word := strings.TrimFunc(strings.ToLower(password), func(r rune) bool { return !unicode.IsLetter(r) })
 	plain := strings.NewReplacer("@", "a", "0", "o", "$", "s", "1", "l").Replace(word)

@@ -31,13 +31,14 @@ func (s *simulator) loginHandler() http.Handler {
 // authority returns the base URL of the login host for a tenant.
 func (s *simulator) authority(tenant string) string { return s.kit.URL + loginHost + "/" + tenant }
 
-// isSharedAuthority reports whether the tenant element of a path stands for any tenant.
+// isSharedAuthority reports whether the tenant in a path stands for all tenants, such as
+// "organizations".
 func isSharedAuthority(name string) bool {
 	return name == "organizations" || name == "common" || name == "consumers"
 }
 
-// tenantInPath returns the tenant in the path. It returns an error when the name has an invalid
-// form or no tenant has it.
+// tenantInPath returns the tenant in the path. It returns an error if the name has an invalid form,
+// or if no tenant has this name.
 func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aadsts) {
 	name := r.PathValue("tenant")
 	f := s.store.find(name)
@@ -50,8 +51,8 @@ func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aads
 	return nil, errTenantNotFound.with(name)
 }
 
-// openIDConfiguration answers the OpenID Connect metadata. For a shared authority the issuer
-// contains the literal text {tenantid}.
+// openIDConfiguration answers the OpenID Connect metadata. The issuer of a shared authority
+// contains the text {tenantid}.
 func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) {
 	name, issuerOf := r.PathValue("tenant"), "{tenantid}"
 	if !isSharedAuthority(name) {
@@ -123,7 +124,7 @@ type page struct {
 	Problem     string
 	Application string
 	Permissions []string
-	Action      string // where the form posts to, "" for a page without a form
+	Action      string // the address to which the form is posted, "" for a page without a form
 	Hidden      []hiddenField
 	AskUser     bool
 	Username    string
@@ -133,7 +134,7 @@ type page struct {
 // hiddenField is a hidden input of a form.
 type hiddenField struct{ Name, Value string }
 
-// button is a submit button. A quiet button is the secondary choice.
+// button is a submit button. Quiet is true for the less important one.
 type button struct {
 	Name, Value, Text string
 	Quiet             bool
@@ -146,7 +147,8 @@ func (s *simulator) renderPage(w http.ResponseWriter, p page) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	// form-action is not set: browsers also apply it to the redirect after the post.
+	// form-action is not set, because browsers also apply it to the redirect after the form was
+	// posted.
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(p.Status)
 	if err := signPage.Execute(w, p); err != nil {
@@ -174,7 +176,7 @@ type aadsts struct {
 	text   string
 }
 
-// The errors of the login host. In their texts, the method with replaces "%s" by its argument.
+// The errors of the login host. The method with replaces "%s" in their texts by its argument.
 var (
 	errScope          = aadsts{70011, "invalid_scope", 400, "The provided request must include a 'scope' input parameter. The provided value for the input parameter 'scope' is not valid. The scope %s is not valid."}
 	errNotConsented   = aadsts{65001, "invalid_grant", 400, "The user or administrator has not consented to use the application with ID '%s'. Send an interactive authorization request for this user and resource."}

@@ -48,8 +48,8 @@ func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkAuthorize returns the error of a request if the error must not be sent to the redirect URI,
-// or nil.
+// checkAuthorize returns the error of a request if that error must not be sent to the redirect URI.
+// It returns nil if there is no such error.
 func (s *simulator) checkAuthorize(r *http.Request, q url.Values, app registration) *aadsts {
 	if !isSharedAuthority(r.PathValue("tenant")) {
 		if _, refusal := s.tenantInPath(r); refusal != nil {
@@ -123,7 +123,7 @@ func (s *simulator) issueCode(f *simulate.File[tenant], q url.Values, app regist
 	return text, refusal
 }
 
-// deleteOldCodes deletes the codes that were issued more than six lifetimes ago, redeemed or not.
+// deleteOldCodes deletes all codes that were issued more than six lifetimes ago.
 func (t *tenant) deleteOldCodes(now time.Time) {
 	for text, c := range t.Codes {
 		if now.Sub(c.Issued) > 6*codeLifetime {

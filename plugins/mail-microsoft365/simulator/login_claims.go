@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// appTokenClaims returns the claims of an app-only token: the roles that the service principal
-// holds now. A role that is granted later appears only in a new token.
+// appTokenClaims returns the claims of an app-only token: It contains the roles that the service
+// principal holds now. A role that is granted later is only in later tokens.
 func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string) map[string]any {
 	now := s.kit.Now()
 	authMethod := "1"
@@ -41,7 +41,7 @@ func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string)
 	return claims
 }
 
-// rolesOfResource returns the granted app roles that the resource behind audience defines.
+// rolesOfResource returns the granted app roles that belong to the resource with this audience.
 func rolesOfResource(granted []string, audience string) []string {
 	resource := graphAppID
 	if audience == exchangeAudience {
@@ -82,8 +82,8 @@ func (s *simulator) idTokenClaims(t *tenant, u user, app registration, c authori
 	return claims
 }
 
-// signInName returns the name that the person types. For a guest it is the address in the guest's
-// home organization.
+// signInName returns the name that the person types to sign in. For a guest it is the address in
+// the guest's home organization.
 func (u user) signInName() string {
 	if u.Home != "" {
 		return u.Mail
@@ -96,7 +96,8 @@ func (t *tenant) tokenLifetime() time.Duration {
 	return time.Duration(t.Behaviour.TokenSeconds) * time.Second
 }
 
-// signingKey is an RSA key that signs tokens, with a self-signed certificate that publishes it.
+// signingKey is an RSA key that signs tokens, with a self-signed certificate that contains the
+// public key.
 type signingKey struct {
 	Private     []byte `json:"private"`     // PKCS #1
 	Certificate []byte `json:"certificate"` // DER
@@ -121,7 +122,7 @@ func newSigningKey() (signingKey, error) {
 	return signingKey{Private: x509.MarshalPKCS1PrivateKey(key), Certificate: der}, nil
 }
 
-// thumbprint returns the x5t of the key, which Microsoft also uses as the kid.
+// thumbprint returns the x5t value of the key. Microsoft also uses it as the kid.
 func (k signingKey) thumbprint() string {
 	sum := sha1.Sum(k.Certificate)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -161,8 +162,8 @@ func (k signingKey) jwk(issuer string) (map[string]any, error) {
 	}, nil
 }
 
-// verifyToken returns the claims of a token. It fails when none of the keys of the registration
-// signed it. It does not check the times of the token.
+// verifyToken returns the claims of a token. It fails if no key of the registration has signed the
+// token. It does not check the times of the token.
 func (r registration) verifyToken(token string) (map[string]any, error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // adminConsent serves the page on which an administrator grants the permissions of the application.
-// It has two versions, /v2.0/adminconsent and /adminconsent.
+// It has two versions: /v2.0/adminconsent and /adminconsent.
 func (s *simulator) adminConsent(w http.ResponseWriter, r *http.Request) {
 	q, app := r.URL.Query(), s.registration()
 	if refusal := s.checkConsent(r, q, app); refusal != nil {
@@ -65,13 +65,13 @@ func (s *simulator) consentPage(w http.ResponseWriter, r *http.Request, username
 	s.renderPage(w, p)
 }
 
-// formAction returns the address to which a page posts its form: the request's own address, with
-// the prefix that the router removed.
+// formAction returns the address to which a page posts its form: the path of the request, with the
+// prefix that the router has removed.
 func formAction(r *http.Request) string { return loginHost + r.URL.RequestURI() }
 
-// suggestedAdmin returns the name to prefill: the administrator of the tenant in the path. Without
-// such a tenant it is the administrator of the first tenant that has not consented, or of the last
-// tenant if all have.
+// suggestedAdmin returns the name to prefill: the administrator of the tenant in the path. If the
+// path contains no tenant, it is the administrator of the first tenant that has not consented, or
+// of the last tenant if all have consented.
 func (s *simulator) suggestedAdmin(r *http.Request) string {
 	candidates := s.store.all()
 	if f := s.store.find(r.PathValue("tenant")); f != nil {
@@ -120,7 +120,7 @@ func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, q url.
 }
 
 // tenantForUser returns the tenant in the path. For a shared authority it returns the tenant that
-// has the domain of the user name. It returns nil when there is none.
+// has the domain of the user name. It returns nil if there is none.
 func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] {
 	if !isSharedAuthority(name) {
 		return s.store.find(name)
@@ -130,8 +130,9 @@ func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] 
 }
 
 // grantConsent grants all permissions of the registration, and restores a revoked Exchange role. A
-// tenant with bootstrap "denied" withholds the permission to assign roles. The service principal is
-// visible after the tenant's consent delay, or at once if the tenant had consented already.
+// tenant with bootstrap "denied" does not grant the permission to assign roles. The service
+// principal becomes visible after the tenant's consent delay, or at once if the tenant has
+// consented before.
 func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
@@ -185,8 +186,8 @@ func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request
 		response.Set("error_description", "The admin canceled the request")
 	default:
 		if isV2Consent(r) {
-			// Microsoft sends admin_consent even if nothing was granted, so it does not indicate
-			// success.
+			// Microsoft also sends admin_consent if nothing was granted, so it does not mean that
+			// the consent succeeded.
 			response.Set("admin_consent", "True")
 		}
 		response.Set("error", refusal.code)
@@ -195,7 +196,7 @@ func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request
 	redirect(w, r, q.Get("redirect_uri"), q.Get("state"), response)
 }
 
-// redirect sends the browser to a registered redirect URI with the parameters of response.
+// redirect sends the browser to a registered redirect URI with the parameters in response.
 func redirect(w http.ResponseWriter, r *http.Request, uri, state string, response url.Values) {
 	if state != "" {
 		response.Set("state", state)

@@ -24,7 +24,7 @@ type tokenRequest struct {
 	app    registration
 	form   url.Values
 	tenant string // the tenant element of the path
-	// certificate is set when the application authenticated with a certificate.
+	// certificate is true if the application authenticated with a certificate.
 	certificate bool
 }
 
@@ -56,7 +56,7 @@ func (s *simulator) issueToken(r *http.Request) (map[string]any, *aadsts) {
 	return nil, errGrantType.with(req.form.Get("grant_type"))
 }
 
-// authenticateClient checks the credentials of the application: a secret in the form or by HTTP
+// authenticateClient checks the credentials of the application: a secret in the form or in HTTP
 // Basic, or an assertion that is signed with a registered certificate.
 func (s *simulator) authenticateClient(req *tokenRequest, r *http.Request) *aadsts {
 	id, secret := req.form.Get("client_id"), req.form.Get("client_secret")
@@ -93,8 +93,8 @@ const (
 	exchangeAudience = "https://outlook.office365.com"
 )
 
-// clientCredentials issues an app-only token. It issues one even if no app role is granted; the API
-// then refuses the calls.
+// clientCredentials issues an app-only token. It also issues a token if no app role is granted. The
+// API then refuses the calls.
 func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
 	scope := req.form.Get("scope")
 	audience, ok := strings.CutSuffix(scope, "/.default")
@@ -131,7 +131,8 @@ func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[st
 		"access_token": token}, nil
 }
 
-// tokenError returns the error with which the tenant refuses the application a token, or nil.
+// tokenError returns the error with which the tenant refuses to issue a token for the application,
+// or nil.
 func (s *simulator) tokenError(t *tenant, app registration, audience string) *aadsts {
 	switch {
 	case t.Behaviour.Deleted:
@@ -246,8 +247,8 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 		"ext_expires_in": seconds, "access_token": accessToken, "id_token": idToken}, nil
 }
 
-// checkCode returns the error for a code that cannot be redeemed, or nil. The zero
-// authorizationCode stands for an unknown code.
+// checkCode returns the error for a code that cannot be redeemed, or nil. c is the zero value if
+// the code is unknown.
 func (s *simulator) checkCode(t *tenant, c authorizationCode, req tokenRequest) *aadsts {
 	switch {
 	case c.Issued.IsZero():

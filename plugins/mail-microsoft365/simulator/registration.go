@@ -17,21 +17,21 @@ import (
 // registration is the application as it is registered with Microsoft. It is the same in every
 // tenant.
 type registration struct {
-	// Seed is different in every data folder, so two sandboxes never share a tenant id.
+	// Seed is different in each data folder, so two sandboxes never have tenants with the same id.
 	Seed     string `json:"seed"`
 	ClientID string `json:"client_id"`
 	Secret   string `json:"secret"`
-	// ExpiredSecret is an older secret of the registration.
+	// ExpiredSecret is an earlier secret of the registration.
 	ExpiredSecret string       `json:"expired_secret"`
 	Certificates  []string     `json:"certificates"` // PEM
 	RedirectURIs  []string     `json:"redirect_uris"`
 	Permissions   []string     `json:"permissions"` // the app roles that consent grants
 	WidsInIDToken bool         `json:"wids_in_id_token"`
-	Keys          []signingKey `json:"keys"` // the last one signs
+	Keys          []signingKey `json:"keys"` // the last key signs
 }
 
-// openRegistration returns the registration in the data folder, and creates it if there is none. Keys
-// that are in the folder already are kept.
+// openRegistration returns the registration in the data folder, and creates it if there is none. If
+// the folder already has keys, it keeps them.
 func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	f, err := simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{})
 	if err != nil {
@@ -74,8 +74,9 @@ func (s *simulator) registration() registration {
 	return current
 }
 
-// signingKeys returns the keys of the registration, of which the last one signs. It generates the first
-// one when a token needs it: that takes longer than all else that a simulator does at its start.
+// signingKeys returns the keys of the registration, of which the last one signs. It generates the
+// first key when a token is signed, and not at the start of the simulator, because that would take
+// longer than the rest of the start.
 func (s *simulator) signingKeys() ([]signingKey, error) {
 	s.firstKey.Lock()
 	defer s.firstKey.Unlock()
@@ -98,8 +99,8 @@ func (s *simulator) signer() (signingKey, error) {
 	return keys[len(keys)-1], nil
 }
 
-// allowsRedirect reports whether a redirect URI is registered. The comparison is exact, but ignores
-// the port of a loopback address, as Microsoft does.
+// allowsRedirect reports whether a redirect URI is registered. The comparison is exact, except that
+// the port of a loopback address does not matter, as at Microsoft.
 func (r registration) allowsRedirect(uri string) bool {
 	want, err := url.Parse(uri)
 	if err != nil || want.Fragment != "" {
@@ -115,10 +116,10 @@ func (r registration) allowsRedirect(uri string) bool {
 	return slices.Contains(r.RedirectURIs, want.String())
 }
 
-// controlApp changes the members of the registration that the body names.
+// controlApp changes the members of the registration that the body contains.
 func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		Certificate   *string   `json:"certificate"` // PEM, added to the registered certificates
+		Certificate   *string   `json:"certificate"` // PEM, is added to the registered certificates
 		RedirectURIs  *[]string `json:"redirect_uris"`
 		Permissions   *[]string `json:"permissions"`
 		WidsInIDToken *bool     `json:"wids_in_id_token"`
@@ -172,7 +173,7 @@ func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 // isUnknownAppRole reports whether no app role has this name.
 func isUnknownAppRole(role string) bool { _, known := appRoles[role]; return !known }
 
-// isCertificate reports whether a text is a PEM block of type CERTIFICATE. It does not parse the
+// isCertificate reports whether a text is a PEM block of type CERTIFICATE. It does not check the
 // content of the block.
 func isCertificate(text string) bool {
 	block, _ := pem.Decode([]byte(text))

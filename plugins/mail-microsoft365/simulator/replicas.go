@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// replicas is the setting of a host, Graph or Exchange. Two replicas answer the reads of the host.
-// One replica is up to date. The lagging replica shows the domains, accounts and mailboxes as they
-// were LagMS milliseconds ago.
+// replicas configures the replicas of a host, Graph or Exchange. Two replicas answer the reads of a
+// host. One replica is up to date. The other replica lags: it shows domains, accounts and mailboxes
+// as they were LagMS milliseconds ago.
 type replicas struct {
 	LagMS int `json:"lag_ms"`
-	// Answers says which reads the lagging replica answers: "lists", "objects" (reads of one
+	// Answers determines which reads the lagging replica answers: "lists", "objects" (reads of one
 	// object), "all", or "alternate" for every second read. If it is empty, the lagging replica
 	// answers no read.
 	Answers string `json:"answers"`
@@ -46,7 +46,8 @@ func (r replicas) lags(list bool, n int) bool {
 	}
 }
 
-// snapshot is the state of a tenant from the time At until the next snapshot, as replicas show it.
+// snapshot is the state of a tenant that replicas can show. It was the state from the time At until
+// the time of the next snapshot.
 type snapshot struct {
 	At        time.Time    `json:"at"`
 	Domains   []mailDomain `json:"domains"`
@@ -54,16 +55,16 @@ type snapshot struct {
 	Mailboxes []mailbox    `json:"mailboxes"`
 }
 
-// history holds the snapshots of a tenant that a lagging replica may still show, the oldest first.
-// It also counts the reads at each host.
+// history holds the snapshots of a tenant that a lagging replica may still show, oldest first. It
+// also counts the reads at each host.
 type history struct {
 	Snapshots     []snapshot `json:"snapshots,omitempty"`
 	GraphReads    int        `json:"graph_reads,omitempty"`
 	ExchangeReads int        `json:"exchange_reads,omitempty"`
 }
 
-// recordSnapshot adds the state of the tenant to its history if it has changed, and drops snapshots
-// that are too old to be shown. If no replica lags, it drops all of them.
+// recordSnapshot adds the state of the tenant to its history if it has changed, and deletes
+// snapshots that are too old to be shown. If no replica lags, it deletes all of them.
 func (t *tenant) recordSnapshot(now time.Time) {
 	longest := max(t.Behaviour.GraphReplicas.lag(), t.Behaviour.ExchangeReplicas.lag())
 	if longest == 0 {
@@ -87,7 +88,7 @@ func (t *tenant) recordSnapshot(now time.Time) {
 }
 
 // replicaOf returns the tenant as shown by the replica that answers the next read at a host. list
-// says whether the read is a list. reads counts the reads at the host.
+// is true if the read returns a list. reads is the counter of the reads at the host.
 func (t *tenant) replicaOf(r replicas, reads *int, list bool, now time.Time) *tenant {
 	*reads++
 	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.lags(list, *reads) {

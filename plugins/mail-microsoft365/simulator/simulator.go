@@ -3,7 +3,7 @@
 // Package simulator is a stand-in for Microsoft 365 on loopback. It serves the login host,
 // Microsoft Graph and the Exchange admin endpoint, each under its own path prefix.
 //
-// The answers follow Microsoft's documentation, errors and delays included. The README in this
+// The answers follow Microsoft's documentation, including errors and delays. The README in this
 // folder lists each documented behaviour and the test that shows it. New is the entry point;
 // `mail-microsoft365 simulate` and the tests call it. Every tenant is one value of type tenant,
 // stored in one file.
@@ -42,8 +42,8 @@ const (
 	exchangeHost = "/exchange"
 )
 
-// simulator is one running stand-in. kit is shared code of all simulators; app is the registration
-// of the application; hosts maps a path prefix to its handler.
+// simulator is one running simulator. kit is the code that all simulators share. app is the
+// registration of the application. hosts maps a path prefix to its handler.
 type simulator struct {
 	kit   *simulate.Kit
 	app   *simulate.File[registration]
@@ -57,7 +57,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin
-// reaches it. It fails when the state in o.DataDir cannot be read or created.
+// reaches it. It fails if the state in o.DataDir cannot be read or created.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open("microsoft365", o)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *simulator) ready() simulate.Ready {
 	}
 }
 
-// logf writes one line to the log of the simulator, if it has one.
+// logf writes one line to the log of the simulator, if it has a log.
 func (s *simulator) logf(format string, args ...any) {
 	if s.kit.Log != nil {
 		_, _ = fmt.Fprintf(s.kit.Log, "simulator microsoft365: "+format+"\n", args...)
@@ -131,7 +131,7 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	case exchangeHost:
 		c.Operation, c.Write = exchangeOperation(path, body)
 		c.Scope = exchangeHost + "/" + tenantInExchangePath(r.URL.Path)
-		// A 504 comes from the proxy in front of Exchange; the cmdlet runs to its end.
+		// A 504 comes from the proxy in front of Exchange. The cmdlet is executed nevertheless.
 		c.WorkAt = []int{http.StatusGatewayTimeout}
 	case graphHost:
 		c.Operation = graphOperation(r.Method, path)
@@ -140,15 +140,15 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 		c.Operation = path[strings.LastIndex(path, "/")+1:]
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 		c.Scope = loginHost + "/" + name
-		// Sign-in and token requests do not count as changes of the tenant.
+		// Of the calls to the login host, only a consent counts as a change of the tenant.
 		c.Write = c.Write && c.Operation == "adminconsent"
 	}
 	c.Violation = s.violation(r, c, body)
 	return c
 }
 
-// exchangeOperation returns the name of the cmdlet, and whether the call can change something. Only
-// cmdlets that begin with "Get-" and calls other than InvokeCommand change nothing.
+// exchangeOperation returns the name of the cmdlet, and whether the call can change something.
+// Cmdlets that begin with "Get-" change nothing, and neither do calls other than InvokeCommand.
 func exchangeOperation(path string, body []byte) (string, bool) {
 	if !strings.HasSuffix(path, "/InvokeCommand") {
 		return path[strings.LastIndex(path, "/")+1:], false

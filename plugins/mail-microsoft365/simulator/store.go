@@ -32,8 +32,8 @@ type store struct {
 	verifyMu sync.Mutex
 }
 
-// openStore reads the tenants below dataDir. It fails when a file cannot be read or the folder
-// cannot be created.
+// openStore reads the tenants below dataDir. It fails if a file cannot be read or the folder cannot
+// be created.
 func openStore(dataDir string) (*store, error) {
 	s := &store{dir: filepath.Join(dataDir, "tenants"), byID: map[string]*simulate.File[tenant]{}}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -105,8 +105,8 @@ func (s *store) tenantWithDomain(domain string) *simulate.File[tenant] {
 	return nil
 }
 
-// guid derives a version 4 UUID from its parts. The same control calls in the same data folder
-// produce the same ids, so a run can be repeated.
+// guid derives a version 4 UUID from its parts. The same control calls in the same data folder give
+// the same ids, so a test run can be repeated.
 func guid(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	sum[6] = sum[6]&0x0f | 0x40
@@ -115,7 +115,7 @@ func guid(parts ...string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", x[:8], x[8:12], x[12:16], x[16:20], x[20:])
 }
 
-// newGUID returns a random GUID, for ids that no later request refers to.
+// newGUID returns a random GUID, for ids to which no later request refers.
 func newGUID() string { return guid(randomText(16)) }
 
 // digits derives n decimal digits from parts.

@@ -35,15 +35,16 @@ func (t *tenant) initialDomain() string { return t.Prefix + ".onmicrosoft.com" }
 // adminName returns the sign-in name of the first administrator.
 func (t *tenant) adminName() string { return "admin@" + t.initialDomain() }
 
-// grant is the permissions that the tenant has granted to the application.
+// grant holds the permissions that the tenant has granted to the application.
 type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
-	// Principal is the object id of the application's service principal. It survives a revocation,
-	// so the role assignments apply again after a new consent.
+	// Principal is the object id of the application's service principal. It stays the same after a
+	// revocation, so the role assignments apply again after a new consent.
 	Principal string   `json:"principal"`
 	Visible   lag      `json:"visible"`
 	Roles     []string `json:"roles"` // app roles, by value
-	// ExchangeRoleRevoked is set when the Exchange role was revoked. The next consent restores it.
+	// ExchangeRoleRevoked is true if the Exchange role was revoked. The next consent restores the
+	// role.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
 }
 
@@ -68,10 +69,10 @@ type user struct {
 	Nickname    string    `json:"nickname"`
 	DisplayName string    `json:"display_name"`
 	Enabled     bool      `json:"enabled"`
-	PasswordSet bool      `json:"password_set"` // never the password itself
+	PasswordSet bool      `json:"password_set"` // the password itself is not stored
 	Policies    string    `json:"policies"`
 	Licensed    bool      `json:"licensed"`
-	Home        string    `json:"home"` // the id of a guest's own tenant, else ""
+	Home        string    `json:"home"` // the id of a guest's own tenant; "" for other users
 	Created     time.Time `json:"created"`
 	Visible     lag       `json:"visible"` // in Graph
 }
@@ -87,8 +88,8 @@ func (t *tenant) user(key string) *user {
 }
 
 // findSignInUser returns the account for the name that a person types at sign-in, or nil. A guest
-// signs in with the address in the guest's home organization; guest@ with the initial domain of
-// this tenant is accepted too.
+// signs in with the address in the guest's home organization. The address guest@ with the initial
+// domain of this tenant is also accepted.
 func (t *tenant) findSignInUser(name string) *user {
 	if u := t.user(name); u != nil {
 		return u
@@ -120,8 +121,8 @@ func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 	return ids
 }
 
-// domainPrefix returns the letters a-z and digits of a name, at most 20, for the first label of the
-// initial domain.
+// domainPrefix returns the letters a-z and the digits of a name, at most 20 characters, as the
+// first label of the initial domain.
 func domainPrefix(name string) string {
 	kept := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -144,8 +145,8 @@ func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
 		t.Users = append(t.Users, user{ID: key(p.local), UPN: upn, Mail: upn, Nickname: p.local,
 			DisplayName: p.name, Enabled: true, PasswordSet: true, Licensed: p.role != "", Created: now})
 	}
-	// The guest holds the same role as the administrator. A client that refuses guests must
-	// therefore check their home tenant.
+	// The guest holds the same role as the administrator, so a client that refuses guests must
+	// check their home tenant.
 	t.Users = append(t.Users, user{ID: key("guest"), UPN: "guest_partner.example#EXT#@" + t.initialDomain(),
 		Mail: "guest@partner.example", Nickname: "guest", DisplayName: "Gil Guest", Enabled: true,
 		Home: key("guest's home"), Created: now})
@@ -224,7 +225,7 @@ var appRoles = map[string]appRole{
 }
 
 // defaultPermissions returns the app roles that the application registers. Application.Read.All is
-// not among them, so reading service principals is refused.
+// not among them, so the application must not read service principals.
 func defaultPermissions() []string {
 	return []string{domainReadWrite, organizationRead, userReadWrite, passwordReadWrite, enableAccount,
 		roleReadWrite, roleRead, policyRead, exchangeManageApps}

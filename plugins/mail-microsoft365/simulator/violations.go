@@ -15,19 +15,19 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// The rules for clients that a request can break. The simulator answers such a request all the
-// same, and names the rule in the journal.
+// The rules for clients that a request can break. The simulator still answers such a request, but
+// records the rule in the journal.
 const (
 	noUserAgent       = "no_user_agent"        // the request does not name its application
 	noClientRequestID = "no_client_request_id" // client-request-id is missing or is not a GUID
 	noConsistency     = "no_consistency_level" // $count and $search need ConsistencyLevel: eventual
 	pageTooLarge      = "page_too_large"       // $top above 999
-	noAnchor          = "no_anchor_mailbox"    // without X-AnchorMailbox a request may reach a server with old data
-	tokenLoop         = "token_loop"           // the same token was requested too often
+	noAnchor          = "no_anchor_mailbox"    // without X-AnchorMailbox, a request may reach a server with old data
+	tokenLoop         = "token_loop"           // the client requested the same token too often
 )
 
 // tokenLimit is how many tokens for one API in a tenant a client may request in tokenWindow.
-// Microsoft does not publish its number. A client that keeps tokens needs far fewer, because a
+// Microsoft does not publish its own limit. A client that caches tokens needs far fewer, because a
 // token is valid for about an hour.
 const (
 	tokenLimit  = 20
@@ -37,7 +37,7 @@ const (
 var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
 // violation returns the rule that a request of an application breaks, or "". The rules do not apply
-// to the pages of the login host, which people request.
+// to the pages of the login host, because browsers request them.
 func (s *simulator) violation(r *http.Request, c simulate.Call, body []byte) string {
 	query := r.URL.Query()
 	switch {
@@ -93,29 +93,30 @@ func (t *tokenRequests) tooMany(tenant string, body []byte, now time.Time) bool 
 // applicationThrottled is the throttle scope of the application in all tenants.
 const applicationThrottled = "Application"
 
-// applicationWait is the time in which Graph wants no calls of the application in any tenant. The
-// waits of one tenant are in package simulate.
+// applicationWait is the time during which Graph accepts no calls of the application in any tenant.
+// The waits of single tenants are in package simulate.
 type applicationWait struct {
 	mu          sync.Mutex
 	from, until time.Time
 }
 
-// onTheWay is how long after a Retry-After calls are accepted: they may have been sent before.
-const onTheWay = 200 * time.Millisecond
+// inFlightTolerance is how long after a Retry-After further calls are still accepted, because the client may
+// have sent them before it got the Retry-After.
+const inFlightTolerance = 200 * time.Millisecond
 
-// extend records a Retry-After that is answered now.
+// extend records a Retry-After that is being answered now.
 func (a *applicationWait) extend(now time.Time, retryAfter int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !now.Before(a.until) {
-		a.from = now.Add(onTheWay)
+		a.from = now.Add(inFlightTolerance)
 	}
 	if until := now.Add(time.Duration(retryAfter) * time.Second); until.After(a.until) {
 		a.until = until
 	}
 }
 
-// covers reports whether a call that arrives now ignores the Retry-After.
+// covers reports whether a call that arrives now ignores a Retry-After.
 func (a *applicationWait) covers(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strictjson refuses JSON documents that encoding/json accepts, but that other parsers may
-// read differently. Check is its only exported function. scan.go holds the checks that run before
-// the JSON is parsed.
+// Package strictjson refuses JSON documents that encoding/json accepts but other parsers may read
+// differently. Check is its only exported function. scan.go holds the checks that run before the
+// JSON is parsed.
 package strictjson
 
 import (
@@ -15,7 +15,7 @@ import (
 // MaxDepth is the maximum number of nested objects and arrays.
 const MaxDepth = 16
 
-// The errors of Check. They never quote the document, because it may hold secrets.
+// The errors of Check. They do not contain parts of the document, because it may contain secrets.
 var (
 	ErrEncoding  = errors.New("not UTF-8")
 	ErrDepth     = errors.New("nested deeper than 16 levels")
@@ -31,7 +31,7 @@ func Check(document []byte) error {
 	if !utf8.Valid(document) {
 		return ErrEncoding
 	}
-	// Depth is checked first, so that deeply nested input costs only one scan.
+	// The depth is checked first, so that deeply nested input costs only one scan.
 	if err := scan(document); err != nil {
 		return err
 	}

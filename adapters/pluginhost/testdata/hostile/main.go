@@ -104,8 +104,8 @@ func (c gibibyteCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return all, nil
 }
 
-// garblingCodec encodes a profile and a domain as the start of a text of 127 bytes that ends after
-// three.
+// garblingCodec encodes a profile or a domain as a text whose length says 127 bytes but which ends
+// after three bytes.
 type garblingCodec struct{ encoding.CodecV2 }
 
 func (c garblingCodec) Marshal(v any) (mem.BufferSlice, error) {

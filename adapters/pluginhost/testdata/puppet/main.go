@@ -2,8 +2,9 @@
 
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
 // call's connection selects what Profile does. The name of the file selects what happens at the
-// start: a plugin named `crashes` exits, and a plugin named `silent` does nothing. A plugin named
-// `mortal` exits in its first call. The file mail-NAME-VERSION is a plugin of that version.
+// start: a plugin with the name `crashes` exits, and one with the name `silent` does nothing. A
+// plugin with the name `mortal` exits during its first call. The file mail-NAME-VERSION is a plugin
+// of that version.
 package main
 
 import (
@@ -108,7 +109,7 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: ports.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
 }
 
-// leaked are files that stay open.
+// leaked holds files that are never closed.
 var leaked []*os.File
 
 // openFiles opens files until it fails, leaves them open, and returns their number.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fake is a plugin for the tests of package sandbox. It simulates a mail platform with only
-// the calls that the tests use. The name of its binary selects how it behaves.
+// Command fake is a plugin for the tests of package sandbox. It simulates only those calls of a
+// mail platform that the tests use. The name of the binary determines its behaviour.
 package main
 
 import (
@@ -44,7 +44,8 @@ func main() {
 	serve(*listen, *data, *world)
 }
 
-// sleep never returns. The runtime would report an empty select as a deadlock and end the process.
+// sleep never returns. An empty select would end the process, because the runtime reports a
+// deadlock.
 func sleep() { time.Sleep(1<<63 - 1) }
 
 func ready(url, provider, world string) {

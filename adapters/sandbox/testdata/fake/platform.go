@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// platform stores tenants with the state of their consent. It records all other control calls.
+// platform stores the state of consent of each tenant, and records all other control calls.
 type platform struct {
 	path string
 
@@ -84,7 +84,7 @@ func (p *platform) recordCall(w http.ResponseWriter, r *http.Request) {
 const form = `<!doctype html><title>%s</title><form method="post"><input type="hidden" name="kept" value="yes">
 <p>As <input name="username" value="%s"></p>%s</form>`
 
-// consent shows the consent form. After the form is accepted, it redirects the browser to the
+// consent shows the consent form. When the form is accepted, it redirects the browser to the
 // service with the tenant of the username.
 func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
@@ -101,7 +101,7 @@ func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 	redirectBack(w, r, url.Values{"tenant": {id}})
 }
 
-// signIn shows the sign-in form with the expected administrator. After the form is submitted, it
+// signIn shows the sign-in form for the expected administrator. When the form is submitted, it
 // redirects the browser to the service.
 func (p *platform) signIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
