@@ -33,7 +33,7 @@ import (
 //
 //go:embed all:go-dns all:go-mail all:go-sending
 //go:embed python all:python-dns
-//go:embed node/*.js node/*.json node/messages all:node-dns
+//go:embed node/*.js node/*.json node/messages all:node-dns all:node-sending
 var templates embed.FS
 
 //go:embed gomod.txt gosum.txt
