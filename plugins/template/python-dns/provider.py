@@ -6,7 +6,8 @@ import urllib.parse
 
 import tenantry_dns
 import tenantry_http
-from tenantry_plugin import Outcome
+from tenantry_http import member
+from tenantry_plugin import broken_answer, credential_refused, misconfigured, request_refused
 
 DESCRIPTION = {
     "name": "example", "kind": "dns", "version": "0.1.0", "title": "Example DNS",
@@ -29,9 +30,9 @@ def connect(connection):
     url, token = connection.settings.get("api_url", ""), connection.secrets.get("api_token", "")
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
-        raise Outcome("refused", "setting api_url", "api_url: it is not a URL", "invalid_request")
+        raise misconfigured("api_url", "it is not a URL")
     if not token.isascii() or not token.isprintable() or not token:
-        raise Outcome("refused", "setting api_token", "api_token: it is missing or has invalid characters", "invalid_request")
+        raise misconfigured("api_token", "it is missing or has invalid characters")
     return Provider(url.rstrip("/"), token)
 
 
@@ -45,12 +46,12 @@ class Provider:
     def check(self, call):
         """Returns how many zones the credential reaches."""
         _, _, answer = self._call(call, "GET", "/v1/zones")
-        return len(_member(answer, "zones", list))
+        return len(member(answer, "zones", list))
 
     def zone(self, call, name):
         """Returns the zone with this apex."""
         answer, _ = self._read(call, name)
-        return {"id": name, "name": name, "name_servers": _member(answer, "name_servers", list), "idle": ""}
+        return {"id": name, "name": name, "name_servers": member(answer, "name_servers", list), "idle": ""}
 
     def records(self, call, zone):
         """Returns all record sets of a zone."""
@@ -69,10 +70,10 @@ class Provider:
             if status == 412:
                 raise tenantry_dns.changed()
             if status >= 400:
-                raise Outcome("refused", f"status {status}", "the provider refused this", "provider_error")
+                raise request_refused(f"status {status}")
             sets = _sets(answer)
             if not all(tenantry_dns.same(tenantry_dns.find(sets, s["name"], s["type"]), s) for s in missing):
-                raise Outcome("broken", "written_but_not_there", "the provider answered with an error")
+                raise broken_answer("written_but_not_there")
         return tenantry_dns.sets_after(sets, changes)
 
     def _read(self, call, name):
@@ -86,9 +87,9 @@ class Provider:
         headers = {"Authorization": "Bearer " + self.token, **(headers or {})}
         status, headers, answer = tenantry_http.request(call, self.scope, method, self.url + path, headers, body)
         if status in (401, 403):
-            raise Outcome("refused", f"status {status}", "the provider does not take the credential, or it does not allow this", "access_denied")
+            raise credential_refused(f"status {status}")
         if status not in (200, 404, 409, 412, 422):
-            raise Outcome("broken", f"status {status}", "the provider answered with an error")
+            raise broken_answer(f"status {status}")
         return status, headers, answer
 
 
@@ -96,21 +97,14 @@ def _path(zone):
     return "/v1/zones/" + urllib.parse.quote(zone, safe="")
 
 
-def _member(answer, name, kind):
-    value = answer.get(name) if isinstance(answer, dict) else None
-    if not isinstance(value, kind):
-        raise Outcome("broken", "wrong_shape", "the provider answered with an error")
-    return value
-
-
 # The API writes a value as a text in which each character is one byte.
 
 
 def _sets(answer):
     try:
-        return [{**s, "values": [v.encode("latin-1") for v in s["values"]]} for s in _member(answer, "sets", list)]
+        return [{**s, "values": [v.encode("latin-1") for v in s["values"]]} for s in member(answer, "sets", list)]
     except (AttributeError, KeyError, TypeError, UnicodeEncodeError):
-        raise Outcome("broken", "wrong_shape", "the provider answered with an error") from None
+        raise broken_answer("wrong_shape") from None
 
 
 def _to_api(record_set):

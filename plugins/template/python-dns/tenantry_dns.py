@@ -8,6 +8,31 @@ not exist. A change is a pair of sets: the one that the plan was made from, and 
 from tenantry_plugin import Outcome
 
 
+def methods():
+    """Returns the calls of the service DNSProvider."""
+    from plugins.proto import dns_pb2 as pb
+
+    def zone(message):
+        return {"id": message.id, "name": message.name, "name_servers": list(message.name_servers), "idle": message.idle}
+
+    def record_set(message):
+        return {"name": message.name, "type": message.type, "ttl": message.ttl, "values": list(message.values)}
+
+    def answer(sets):
+        return pb.RecordSets(sets=[pb.RecordSet(**s) for s in sets])
+
+    def apply(provider, call, request):
+        changes = [(record_set(c.before), record_set(c.after)) for c in request.changes]
+        return answer(provider.apply(call, zone(request.zone), changes))
+
+    return {
+        "DNSProvider/Check": (pb.DNSCheckRequest, lambda provider, call, _: pb.DNSReach(zones=provider.check(call))),
+        "DNSProvider/Zone": (pb.ZoneRequest, lambda provider, call, request: pb.DNSZone(**provider.zone(call, request.name))),
+        "DNSProvider/Records": (pb.ZoneRecordsRequest, lambda provider, call, request: answer(provider.records(call, zone(request.zone)))),
+        "DNSProvider/Apply": (pb.ApplyRequest, apply),
+    }
+
+
 def no_zone():
     """Returns the outcome for a zone that the credential does not reach."""
     return Outcome("refused", "zone_not_found", "the DNS provider shows no such zone to this credential", "provider_error")

@@ -20,7 +20,8 @@ def record_set(kind, *values, ttl=300):
 
 class ProviderTest(unittest.TestCase):
     def setUp(self):
-        server, self.ready = simulator.Simulator(provider.DESCRIPTION["name"], 0, "")
+        server = simulator.Simulator(provider.DESCRIPTION["name"], 0, "")
+        self.ready = server.ready
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)

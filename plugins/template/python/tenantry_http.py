@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.parse
 
-from tenantry_plugin import Outcome
+from tenantry_plugin import Outcome, broken_answer
 
 MAX_ANSWER = 8 << 20  # bytes
 MAX_SECONDS = 15.0  # for one request
@@ -35,7 +35,15 @@ def request(call, scope, method, url, headers, body=None):
     try:
         return status, answer_headers, json.loads(content) if content else None
     except ValueError:
-        raise Outcome("broken", "not_json", "the provider answered with an error") from None
+        raise broken_answer("not_json") from None
+
+
+def member(answer, name, kind):
+    """Returns a member of a JSON object. Raises an outcome if it is missing or of a different type."""
+    value = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(value, kind):
+        raise broken_answer("wrong_shape")
+    return value
 
 
 def _exchange(hosts, deadline, method, url, headers, body):
@@ -97,7 +105,7 @@ def _raise_for(scope, status, headers):
     if status in (408, 504):
         raise Outcome("unknown", cause, "the provider did not answer in time")
     if status >= 500:
-        raise Outcome("broken", cause, "the provider answered with an error")
+        raise broken_answer(cause)
 
 
 def _retry_after(text):

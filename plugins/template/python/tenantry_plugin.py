@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin protocol of tenantry, for DNS providers. Authors do not change this file.
+"""The plugin protocol of tenantry. Authors do not change this file.
 
 docs/plugin-protocol.md of tenantry describes the protocol. The modules grpc, google.protobuf and
 cryptography are imported only in a process that the host started. The commands `describe`,
@@ -39,6 +39,26 @@ class Outcome(Exception):
         self.code, self.retry_after = code, retry_after
 
 
+def misconfigured(setting, detail):
+    """Returns the outcome for a connection with an invalid setting. Nothing was sent."""
+    return Outcome("refused", f"setting {setting}", f"{setting}: {detail}", "invalid_request")
+
+
+def credential_refused(cause):
+    """Returns the outcome for a credential that is not accepted, or does not permit the call."""
+    return Outcome("refused", cause, "the provider does not take the credential, or it does not allow this", "access_denied")
+
+
+def request_refused(cause):
+    """Returns the outcome for a request that the provider refused and would refuse again."""
+    return Outcome("refused", cause, "the provider refused this", "provider_error")
+
+
+def broken_answer(cause):
+    """Returns the outcome for an answer that cannot be understood."""
+    return Outcome("broken", cause, "the provider answered with an error")
+
+
 class Connection:
     """The settings and the secrets of one call. Do not keep them after the call."""
 
@@ -58,15 +78,16 @@ class Call:
         self.hosts = hosts  # that requests may go to; empty for all
 
 
-def main(description, connect, simulator):
+def main(description, connect, methods, simulator):
     """Runs the plugin, and returns the exit code.
 
-    connect(connection) returns the provider for one call, with the methods check, zone, records and
-    apply. simulator(url, world) returns the simulated provider.
+    connect(connection) returns the provider for one call. methods() returns the calls of its kind:
+    by the name of a gRPC method, the type of the request and a function that answers it.
+    simulator(name, port, world) returns the simulated provider, see tenantry_simulator.py.
     """
     name, args = os.path.basename(sys.argv[0]), sys.argv[1:]
     if not args and os.environ.get(COOKIE[0]) == COOKIE[1]:
-        return _serve(description, connect)
+        return _serve(description, connect, methods)
     if args == ["describe"]:
         print(json.dumps(description, indent=2))
         return 0
@@ -99,7 +120,7 @@ def _exit_with_host():
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _serve(description, connect):
+def _serve(description, connect, methods):
     # Service managers signal all processes of a service. The host ends this one when it is not
     # needed any more.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -118,7 +139,7 @@ def _serve(description, connect):
     server = grpc.server(futures.ThreadPoolExecutor(MAX_CALLS), options=[
         ("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)])
     stopped = threading.Event()
-    server.add_generic_rpc_handlers((_Services(grpc, description, connect, stopped),))
+    server.add_generic_rpc_handlers((_Services(grpc, description, connect, methods, stopped),))
     path = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "plugin.sock")
     server.add_secure_port("unix:" + path, grpc.ssl_server_credentials(
         [(key, certificate)], root_certificates=host_certificate, require_client_auth=True))
@@ -155,25 +176,22 @@ def _new_certificate():
 
 
 class _Services:
-    """The gRPC services of a plugin: health, controller, description and DNS provider."""
+    """The gRPC services of a plugin: health, controller, description, and the one of its kind."""
 
-    def __init__(self, grpc, description, connect, stopped):
+    def __init__(self, grpc, description, connect, methods, stopped):
         sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "messages"))
-        from plugins.proto import dns_pb2, plugin_pb2
+        from plugins.proto import plugin_pb2
 
-        self.grpc, self.connect, self.stopped = grpc, connect, stopped
-        self.dns, self.plugin = dns_pb2, plugin_pb2
+        self.grpc, self.connect, self.stopped, self.plugin = grpc, connect, stopped, plugin_pb2
         self.description = _description(plugin_pb2, description)
         prefix = "/tenantry.plugin.v1."
         self.methods = {
             "/grpc.health.v1.Health/Check": self._raw(lambda *_: b"\x08\x01"),  # SERVING
             "/plugin.GRPCController/Shutdown": self._raw(self._shutdown),
             prefix + "Plugin/Describe": self._raw(lambda *_: self.description.SerializeToString()),
-            prefix + "DNSProvider/Check": self._method(dns_pb2.DNSCheckRequest, self._check),
-            prefix + "DNSProvider/Zone": self._method(dns_pb2.ZoneRequest, self._zone),
-            prefix + "DNSProvider/Records": self._method(dns_pb2.ZoneRecordsRequest, self._records),
-            prefix + "DNSProvider/Apply": self._method(dns_pb2.ApplyRequest, self._apply),
         }
+        for name, (request_type, answer) in methods().items():
+            self.methods[prefix + name] = self._method(request_type, answer)
 
     def service(self, call):
         """Implements grpc.GenericRpcHandler. An unknown method is answered with UNIMPLEMENTED."""
@@ -222,36 +240,12 @@ class _Services:
             fields.append(bytes([number << 3 | 2]) + _varint(len(content)) + content)
         return b"".join(fields)
 
-    def _check(self, provider, call, _):
-        return self.dns.DNSReach(zones=provider.check(call))
-
-    def _zone(self, provider, call, request):
-        return self.dns.DNSZone(**provider.zone(call, request.name))
-
-    def _records(self, provider, call, request):
-        return self._sets(provider.records(call, _zone(request.zone)))
-
-    def _apply(self, provider, call, request):
-        changes = [(_record_set(c.before), _record_set(c.after)) for c in request.changes]
-        return self._sets(provider.apply(call, _zone(request.zone), changes))
-
-    def _sets(self, sets):
-        return self.dns.RecordSets(sets=[self.dns.RecordSet(**s) for s in sets])
-
 
 def _hosts(named, connection):
     """Returns the hosts of a description. A field in braces stands for the host in its value."""
     fields = connection.settings | connection.secrets
     values = (fields.get(h[1:-1], "") if h.startswith("{") else "//" + h for h in named)
     return [urllib.parse.urlsplit(v).hostname or "" for v in values]
-
-
-def _zone(message):
-    return {"id": message.id, "name": message.name, "name_servers": list(message.name_servers), "idle": message.idle}
-
-
-def _record_set(message):
-    return {"name": message.name, "type": message.type, "ttl": message.ttl, "values": list(message.values)}
 
 
 def _varint(number):
@@ -264,9 +258,9 @@ def _varint(number):
 
 def _description(pb, d):
     """Converts a description from the form that `describe` prints."""
-    message = pb.Description(name=d["name"], kind=d["kind"], version=d["version"], title=d["title"],
-                             capabilities=d["capabilities"], name_servers=d["name_servers"],
-                             hosts=d["hosts"], fields=[pb.Field(**f) for f in d["fields"]])
+    message = pb.Description(**{**d, "budgets": [], "needs": {}})
+    for capability, names in d.get("needs", {}).items():
+        message.needs[capability].names.extend(names)
     for b in d["budgets"]:
         budget = message.budgets.add(key=b["key"], limit=b["limit"], costs=b.get("costs", {}), only=b.get("only", []))
         budget.window.FromTimedelta(datetime.timedelta(seconds=b["window_seconds"]))
@@ -285,7 +279,7 @@ def _simulate(name, simulator, args):
         parser.error("a simulator listens on a loopback address only")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     _exit_with_host()
-    server, ready = simulator(name, int(port), options.world)
-    print(json.dumps(ready), flush=True)
-    server.serve_forever()
+    simulated = simulator(name, int(port), options.world)
+    print(json.dumps(simulated.ready), flush=True)
+    simulated.serve_forever()
     return 0
