@@ -73,9 +73,7 @@ class Platform {
   async startSignIn(call) {
     const link = await this.answer(call, 'POST', '/links');
     if (!sending.signInLink(link.url, this.authHosts)) throw brokenAnswer('no_link_to_an_allowed_host');
-    const expiresAt = new Date(member(link, 'until', 'string'));
-    if (Number.isNaN(expiresAt.getTime())) throw brokenAnswer('wrong_shape');
-    return { id: member(link, 'id', 'string'), url: link.url, expiresAt };
+    return { id: member(link, 'id', 'string'), url: link.url, expires_at: member(link, 'until', 'date') };
   }
 
   // signIn returns the progress of a session. A session that the platform has forgotten is expired.

@@ -37,6 +37,11 @@ class Platform extends Simulator {
 
   links = new Map();
 
+  // isWrite is false for the page of a person.
+  isWrite({ method, path }) {
+    return method !== 'GET' && path !== '/authorize';
+  }
+
   api(request) {
     if (request.path === '/authorize') return this.page(request);
     const { method, names: [, collection, id], query, headers, bearer } = request;

@@ -4,10 +4,10 @@
 //
 // An account has id, address, name, state, paused, has_error, reason and stamp. The state is connected,
 // pending, failed or other. The stamp changes whenever the mailbox is signed in again. A session has id,
-// url and expiresAt, a Date. The state of its progress is pending, succeeded, failed or expired.
+// url and expires_at, a Date. The state of its progress is pending, succeeded, failed or expired.
 'use strict';
 
-const { Outcome } = require('./tenantry-plugin.js');
+const { Outcome, timestamp } = require('./tenantry-plugin.js');
 
 // service is the gRPC service of a sending platform. Each method calls a method of the platform.
 const service = {
@@ -18,8 +18,8 @@ const service = {
     Account: async (platform, call, { address }) => (await platform.account(call, address)) ?? {},
     Accounts: (platform, call, { cursor }) => platform.accounts(call, cursor),
     StartSignIn: async (platform, call, { address }) => {
-      const { id, url, expiresAt } = await platform.startSignIn(call, address);
-      return { id, url: Buffer.from(url), expires_at: expiresAt && { seconds: Math.floor(expiresAt / 1000), nanos: (expiresAt % 1000) * 1e6 } };
+      const session = await platform.startSignIn(call, address);
+      return { ...session, url: Buffer.from(session.url), expires_at: session.expires_at && timestamp(session.expires_at) };
     },
     SignIn: (platform, call, { session }) => platform.signIn(call, session),
     Remove: async (platform, call, { account }) => (await platform.remove(call, account)) ?? {},

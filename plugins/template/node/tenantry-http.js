@@ -98,10 +98,11 @@ function checkWait(scope) {
   }
 }
 
-// member returns a member of a JSON object in an answer, whose type is 'string', 'number', 'boolean' or
-// 'array'. It throws an outcome if the answer has no such member.
+// member returns a member of a JSON object in an answer. The type is 'string', 'number', 'boolean',
+// 'array', or 'date' for a text with a time. It throws an outcome if the answer has no such member.
 function member(object, name, type) {
   const value = object?.[name];
+  if (type === 'date' && typeof value === 'string' && !Number.isNaN(Date.parse(value))) return new Date(value);
   if (type === 'array' ? !Array.isArray(value) : typeof value !== type) throw brokenAnswer('wrong_shape');
   return value;
 }

@@ -180,6 +180,10 @@ function toMessage(description) {
   return { ...description, budgets };
 }
 
+// timestamp returns a Date as a google.protobuf.Timestamp, and fromTimestamp the Date of one.
+const timestamp = (date) => ({ seconds: Math.floor(date.getTime() / 1000), nanos: (date.getTime() % 1000) * 1e6 });
+const fromTimestamp = ({ seconds, nanos }) => new Date(seconds * 1000 + Math.floor(nanos / 1e6));
+
 function duration(seconds) {
   return { seconds: Math.floor(seconds), nanos: Math.round((seconds % 1) * 1e9) };
 }
@@ -219,4 +223,4 @@ async function simulate(name, simulator, args) {
   console.log(JSON.stringify(await simulator(name, Number(options.listen.split(':')[1]), options.world)));
 }
 
-module.exports = { Outcome, misconfigured, credentialRefused, requestRefused, brokenAnswer, main };
+module.exports = { Outcome, misconfigured, credentialRefused, requestRefused, brokenAnswer, timestamp, fromTimestamp, main };

@@ -43,6 +43,13 @@ class Simulator {
     return this.url;
   }
 
+  // setClock sets the simulated clock to a time, or advances it by a duration such as 1h30s.
+  setClock({ now, advance = '' }) {
+    if (now) this.ahead = Date.parse(now) - Date.now();
+    const units = { h: 3600000, m: 60000, s: 1000, ms: 1 };
+    for (const [, number, unit] of advance.matchAll(/([\d.]+)(ms|h|m|s)/g)) this.ahead += number * units[unit];
+  }
+
   // now returns the time by the simulated clock.
   now() {
     return new Date(Date.now() + this.ahead);
@@ -55,7 +62,7 @@ class Simulator {
       return;
     }
     const { method, path } = request;
-    const write = method !== 'GET';
+    const write = this.isWrite(request);
     const fault = this.takeFault(method, path, write);
     const entry = { method, path, operation: method.toLowerCase(), status: 0, at: this.now().toISOString(), write };
     this.calls.push(entry);
@@ -75,6 +82,11 @@ class Simulator {
       return;
     }
     send(answer, result);
+  }
+
+  // isWrite reports whether a request of the API can change something. Some faults hit only such requests.
+  isWrite({ method }) {
+    return method !== 'GET';
   }
 
   // run handles one request after the other, and returns the answer.
@@ -107,7 +119,7 @@ class Simulator {
   control({ method, names, json }) {
     switch (`${method} ${names[0]}`) {
       case 'POST clock':
-        if (json().now) this.ahead = Date.parse(json().now) - Date.now();
+        this.setClock(json());
         return undefined;
       case 'POST faults':
         this.faults.push(json());

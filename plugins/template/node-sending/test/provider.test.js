@@ -43,7 +43,7 @@ afterEach(() => {
 
 test('a person signs in twice', async () => {
   const session = await connect().startSignIn(call, ANN);
-  assert.equal(session.expiresAt > new Date(), true);
+  assert.equal(session.expires_at > new Date(), true);
   assert.deepEqual(await connect().signIn(call, session.id), { state: 'pending' });
   assert.equal(await connect().account(call, ANN), undefined);
   assert.equal(await decide(session, 'accept'), 200);
