@@ -94,11 +94,11 @@ type pluginInDevelopment struct {
 	describedIn string
 }
 
-// newScript writes a DNS plugin in a language other than Go. Its README has the command that writes the
+// newScript writes a plugin in a language other than Go. Its README has the command that writes the
 // manifest.
-func newScript(t *testing.T, language, describedIn string) pluginInDevelopment {
+func newScript(t *testing.T, kind, language, describedIn string) pluginInDevelopment {
 	t.Helper()
-	written := runTenantry(t, nil, "plugin", "new", "dns", "acme", "--language", language, "-o", "json").mustJSON(t)
+	written := runTenantry(t, nil, "plugin", "new", kind, "acme", "--language", language, "-o", "json").mustJSON(t)
 	module := outsideModule{written.text("folder")}
 	if language == "node" { // instead of npm ci, which downloads the packages
 		const packages = "node_modules"
@@ -125,8 +125,8 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			module, program := newPlugin(t, "dns", "acme")
 			return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
 		},
-		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "python", "provider.py") },
-		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "node", "provider.js") },
+		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "python", "provider.py") },
+		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "node", "provider.js") },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -168,21 +168,35 @@ func (h accountTenant) provisionAt(provider, zone string) {
 	h.checkProvisioned(zone)
 }
 
-// TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin and starts the sandbox with
-// it. A mailbox is connected at its platform and disconnected.
+// TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and starts
+// the sandbox with it. A mailbox is connected at its platform and disconnected.
 func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
-	module, _ := newPlugin(t, "sending", "acme")
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", module.home)
-	i := seededAccount(t, ready).newMailboxTenant("anna").addIntegration("acme")
-	i.connectMailbox(0)
-	i.checkConnection(0, "connected")
-	if !i.hasAccount(0) {
-		t.Error("the platform of the plugin has no account of the mailbox")
-	}
-	i.expect("DELETE", i.mailboxPath(0, ""), nil, http.StatusOK, "")
-	if i.hasAccount(0) {
-		t.Error("the platform of the plugin still has the account")
+	for language, write := range map[string]func(*testing.T) outsideModule{
+		"go": func(t *testing.T) outsideModule {
+			module, _ := newPlugin(t, "sending", "acme")
+			return module
+		},
+		"python": func(t *testing.T) outsideModule {
+			plugin := newScript(t, "sending", "python", "provider.py")
+			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
+			return plugin.module
+		},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", write(t).home)
+			i := seededAccount(t, ready).newMailboxTenant("anna").addIntegration("acme")
+			i.connectMailbox(0)
+			i.checkConnection(0, "connected")
+			if !i.hasAccount(0) {
+				t.Error("the platform of the plugin has no account of the mailbox")
+			}
+			i.expect("DELETE", i.mailboxPath(0, ""), nil, http.StatusOK, "")
+			if i.hasAccount(0) {
+				t.Error("the platform of the plugin still has the account")
+			}
+		})
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/template"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -76,9 +77,9 @@ func describe(t *testing.T, dir, name string) error {
 // folders. A changed file is refused. A file that is added, even one that the interpreter would
 // prefer, is not loaded.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
-	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
+	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)
-		if e.Name != "acme" || e.Kind != "dns" || e.File != "dns-acme" {
+		if e.Name != "acme" || e.Kind != p.kind || e.File != p.kind+"-acme" {
 			t.Fatalf("the entry is %+v", e)
 		}
 		if err := describe(t, dir, e.Name); err != nil {

@@ -8,6 +8,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,8 +29,9 @@ import (
 
 // plugin is a plugin in another language than Go that `tenantry plugin new` has written.
 type plugin struct {
-	kind, entry string
-	files       []string // beside the entry, in the manifest
+	kind, folder string // folder of the template
+	entry        string
+	files        []string // beside the entry, in the manifest
 	language
 }
 
@@ -80,7 +83,7 @@ func write(t *testing.T, kind, name string, l language) plugin {
 			t.Fatal(err)
 		}
 	}
-	p := plugin{kind: kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: l}
+	p := plugin{kind: kind, folder: name + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: l}
 	// The last command is tenantry plugin manifest PROGRAM FILE...
 	for _, pattern := range strings.Fields(written.Build[len(written.Build)-1])[4:] {
 		found, err := filepath.Glob(filepath.Join(written.Folder, pattern))
@@ -128,23 +131,52 @@ func startSimulator(t *testing.T, entry string) simulate.Ready {
 	return ready
 }
 
-// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must pass.
+// update writes the output of the suite into the READMEs instead of comparing it:
+//
+//	go test ./plugins/template -run TestPluginTestPasses -update
+var update = flag.Bool("update", false, "write the READMEs of the templates")
+
+const readmeHeading = "## What `tenantry plugin test` prints\n"
+
+// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must pass,
+// and the README ends with the output.
 func TestPluginTestPasses(t *testing.T) {
 	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
-		printed := runTenantry(t, filepath.Dir(p.entry), "plugin", "test", "./"+filepath.Base(p.entry), "--output", "json")
-		var report struct {
-			Plugin, Kind, Against   string
-			Passed, Failed, Skipped int
-			Checks                  []struct{ ID, Status string }
+		folder := filepath.Dir(p.entry)
+		printed := string(runTenantry(t, folder, "plugin", "test", "./"+filepath.Base(p.entry)))
+		checks := conformance.List(p.kind)
+		for _, c := range checks {
+			if !strings.Contains(printed, "ok    "+c.ID+" ") {
+				t.Errorf("%s has not passed", c.ID)
+			}
 		}
-		if err := json.Unmarshal(printed, &report); err != nil {
-			t.Fatalf("%v: %s", err, printed)
+		if want := fmt.Sprintf("acme 0.1.0: %d passed, 0 failed, 0 skipped\n", len(checks)); !strings.HasSuffix(printed, want) {
+			t.Fatalf("want %q:\n%s", want, printed)
 		}
-		all := len(conformance.List(p.kind))
-		if report.Plugin != "acme" || report.Kind != p.kind || report.Against != "simulator" || report.Passed != all || report.Failed+report.Skipped != 0 || len(report.Checks) != all {
-			t.Errorf("want %d passed checks: %s", all, printed)
+		ending := readmeHeading + "\n```\n" + printed + "```\n"
+		if *update {
+			p.updateReadme(t, ending)
+			return
+		}
+		if page, err := os.ReadFile(filepath.Join(folder, "README.md")); err != nil || !strings.HasSuffix(string(page), "\n"+ending) {
+			t.Errorf("the README does not end with the output; run this test with -update: %v", err)
 		}
 	})
+}
+
+// updateReadme replaces the ending of the README in the folder of the template.
+func (p plugin) updateReadme(t *testing.T, ending string) {
+	t.Helper()
+	path := filepath.Join(p.folder, "README.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(page), readmeHeading)
+	page = []byte(strings.TrimRight(before, "\n") + "\n\n" + strings.ReplaceAll(ending, "acme", "example"))
+	if err := os.WriteFile(path, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // runTenantry runs the built program in a folder and returns what it prints. The exit code must be 0.

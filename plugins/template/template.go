@@ -32,7 +32,7 @@ import (
 // node_modules is not part of a template.
 //
 //go:embed all:go-dns all:go-mail all:go-sending
-//go:embed python all:python-dns
+//go:embed python all:python-dns all:python-sending
 //go:embed node/*.js node/*.json node/messages all:node-dns all:node-sending all:node-mail
 var templates embed.FS
 

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sending platform example: what it needs, and its API. This is the file that authors change."""
+
+import datetime
+import hashlib
+import urllib.parse
+
+import tenantry_http
+from tenantry_http import member
+from tenantry_plugin import broken_answer, credential_refused, misconfigured, request_refused
+from tenantry_sending import plan_inactive, same_address, sign_in_link
+
+DESCRIPTION = {
+    "name": "example", "kind": "sending", "version": "0.1.0", "title": "Example",
+    "capabilities": ["microsoft_oauth", "mailbox_refresh", "mailbox_disconnect"],
+    "fields": [
+        {"name": "api_key", "account": True, "required": True, "secret": True, "default": "", "help": "key of the API"},
+        {"name": "workspace_id", "account": True, "required": False, "secret": False, "default": "",
+         "help": "id of the workspace, for a key of several"},
+        {"name": "base_url", "account": False, "required": False, "secret": False,
+         "default": "https://api.example.com/v1", "help": "base URL of the API"},
+        {"name": "auth_hosts", "account": False, "required": False, "secret": False,
+         "default": "login.microsoftonline.com", "help": "hosts that a sign-in link may lead to, separated by commas"},
+    ],
+    "hosts": ["{base_url}"],  # nothing else is called
+    # The published rate limit, here of all sign-ins together.
+    "budgets": [{"key": "egress", "limit": 120, "window_seconds": 60, "only": ["start_sign_in"]}],
+}
+
+
+def connect(connection):
+    """Returns the platform for one call."""
+    url, key = connection.settings.get("base_url", ""), connection.secrets.get("api_key", "")
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
+        raise misconfigured("base_url", "it must be a URL such as https://api.example.com/v1")
+    if not key.isascii() or not key.isprintable() or not key:
+        raise misconfigured("api_key", "it is missing or has invalid characters")
+    return Platform(url.rstrip("/"), key, connection.settings)
+
+
+class Platform:
+    """The platform, with the credential of one call."""
+
+    def __init__(self, url, key, settings):
+        self.url, self.key = url, key
+        self.workspace = settings.get("workspace_id", "")  # empty for the default one
+        self.auth_hosts = settings.get("auth_hosts", "").split(",")
+        self.scope = hashlib.sha256(f"{url} {key}".encode()).hexdigest()
+
+    def check(self, call):
+        """Returns the workspaces that the key reaches."""
+        _, answer = self._call(call, "GET", "/workspaces")
+        return [{"id": member(w, "id", str), "name": member(w, "name", str)} for w in member(answer, "workspaces", list)]
+
+    def account(self, call, address):
+        """Returns the account of an address, or None. The parameter `like` also finds parts of addresses."""
+        accounts, _ = self._list(call, {"like": address})
+        return next((a for a in accounts if same_address(a["address"], address)), None)
+
+    def accounts(self, call, cursor):
+        """Returns a page of the accounts, and the cursor of the next page or "". It is a page number."""
+        return self._list(call, {"page": cursor or "0"})
+
+    def start_sign_in(self, call, _):
+        """Returns the id of a session, the link for the person who signs in, and when both expire."""
+        _, answer = self._call(call, "POST", "/links")
+        session, url = member(answer, "id", str), member(answer, "url", str)
+        if not session or not sign_in_link(url, self.auth_hosts):
+            raise broken_answer("no_link_to_an_allowed_host")
+        try:
+            return session, url, datetime.datetime.fromisoformat(member(answer, "until", str))
+        except ValueError:
+            raise broken_answer("wrong_shape") from None
+
+    def sign_in(self, call, session):
+        """Returns what has become of a session. One that the platform has forgotten is expired."""
+        status, answer = self._call(call, "GET", "/links/" + urllib.parse.quote(session, safe=""))
+        state = "expired" if status == 404 else member(answer, "state", str)
+        match state:
+            case "pending" | "expired":
+                return {"state": state}
+            case "done":
+                return {"state": "succeeded", "address": member(answer, "address", str)}
+            case "denied":
+                return {"state": "failed", "reason": "access_denied"}
+        raise broken_answer("no_link")
+
+    def remove(self, call, account):
+        """Removes an account. Removing one that does not exist succeeds."""
+        status, answer = self._call(call, "DELETE", "/accounts/" + urllib.parse.quote(account, safe=""))
+        if status != 404 and not member(answer, "removed", bool):
+            raise broken_answer("not_removed")
+
+    def _list(self, call, query):
+        """Returns the accounts of one page and the cursor of the next. An answer without the requested
+        page is broken: an account that is missing from a complete list counts as disconnected."""
+        _, answer = self._call(call, "GET", "/accounts?" + urllib.parse.urlencode(query))
+        page = member(answer, "page", int)
+        if str(page) != query.get("page", "0"):
+            raise broken_answer("not_the_requested_page")
+        return [_account(a) for a in member(answer, "accounts", list)], str(page + 1) if member(answer, "more", bool) else ""
+
+    def _call(self, call, method, path):
+        """Returns the status and the answer. The status is 200, or 404 for an unknown object."""
+        headers = {"Authorization": "Bearer " + self.key}
+        if self.workspace:
+            headers["X-Workspace"] = self.workspace
+        status, _, answer = tenantry_http.request(call, self.scope, method, self.url + path, headers)
+        if status in (401, 403):
+            raise credential_refused(f"status {status}")
+        if status == 402:
+            raise plan_inactive()
+        if status in (400, 409, 422):
+            raise request_refused(f"status {status}")
+        if status not in (200, 404):
+            raise broken_answer(f"status {status}")
+        return status, answer
+
+
+def _account(doc):
+    state = {"ok": "connected", "failed": "failed"}.get(member(doc, "state", str), "other")
+    return {"id": member(doc, "id", str), "address": member(doc, "address", str), "name": member(doc, "name", str),
+            "state": state, "has_error": state == "failed", "stamp": str(member(doc, "revision", int))}
