@@ -48,11 +48,24 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestADifferentMailPlatformServes walks with the mail plugin of `tenantry plugin new` from the consent
+// TestADifferentMailPlatformServes walks with the mail plugins of `tenantry plugin new` from the consent
 // to mailboxes, and back. The caller and the administrator see no name of the bundled mail platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-mail"))
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		testDifferentMailPlatform(t, "example", testserver.Program(t, "testdata/go-mail"))
+	})
+	t.Run("node", func(t *testing.T) {
+		t.Parallel()
+		testDifferentMailPlatform(t, "acme", newBuiltScript(t, "mail", "node").home)
+	})
+}
+
+// testDifferentMailPlatform runs the test with the plugin of a platform.
+func testDifferentMailPlatform(t *testing.T, platform, plugin string) {
+	t.Helper()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin)
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)
@@ -68,7 +81,7 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 	h := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
 	h.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0})
 
-	h.connectByHand(watch, service.Host)
+	h.connectByHand(watch, service.Host, platform)
 	h.mustSync()
 	checkValues(t, h.get(h.path("")).object, object{"connected_by": h.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 
@@ -85,20 +98,20 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 
 // connectByHand walks through the pages of the service and of the mail platform: a person declines,
 // then a person without the role signs in, and then the administrator connects the tenant.
-func (h accountTenant) connectByHand(watch *vendorCheck, host string) {
+func (h accountTenant) connectByHand(watch *vendorCheck, host, platform string) {
 	h.t.Helper()
 	v := newBrowser(h.t)
 	v.client.Transport = watch
 	callback := func(decision string) page {
 		address := v.answerConsent(h.get("/v1/tenants/connect-url").text("connect_url"), h.admin, decision)
-		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/example/callback" {
+		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/"+platform+"/callback" {
 			h.t.Fatalf("the platform redirects to %s", address)
 		}
 		return v.open(address)
 	}
 	signIn := func(username string) page {
 		address := v.submit(v.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
-		if to, err := url.Parse(address); err != nil || to.Path != "/connect/example/signin" {
+		if to, err := url.Parse(address); err != nil || to.Path != "/connect/"+platform+"/signin" {
 			h.t.Fatalf("the platform redirects to %s", address)
 		}
 		return v.open(address)
