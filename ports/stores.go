@@ -150,9 +150,10 @@ type Domains interface {
 	// domain has a row already, it returns that row; Added reports whether the domain was added. A
 	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
 	// reservation of the row. If Removals has removed the domain, discoveries no longer leave it
-	// out. It runs in one transaction under a lock on the tenant. It fails with tenant_not_found,
-	// or with domain_limit_reached if the domain needs a new reservation and the tenant has max
-	// rows. Reservations count, missing domains do not.
+	// out, and if a removal has begun, a later one is not its repetition. It runs in one
+	// transaction under a lock on the tenant. It fails with tenant_not_found, or with
+	// domain_limit_reached if the domain needs a new reservation and the tenant has max rows.
+	// Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
 	// reserved the domain after reservedAt.
