@@ -48,8 +48,8 @@ func (r waitingRun) expectCompleted() {
 }
 
 // TestJobsOfASuspendedAccountWait suspends an account whose provisioning job waits for the mail
-// platform, and restarts the service, which then runs all that is due. The job of a different account
-// completes. The job of the suspended account changes neither its zone nor its tenant, and no sending
+// platform, and restarts the service, which then runs all that is due. When the platform is ready, the
+// job of a different account completes. The job of the suspended account changes neither its zone nor its tenant, and no sending
 // platform is read for it. After the account is resumed, its work continues.
 func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	t.Parallel()
@@ -71,11 +71,12 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 	}
 
 	operate("suspend")
+	restart() // ends an attempt that has begun before the suspension
 	for _, run := range []waitingRun{suspended, active} {
 		run.lagGraph(0, "")
 	}
 	before := state()
-	restart()
+	m.control("POST", "/clock", object{"advance": "1m"}) // both jobs are due
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")
 	if diff := cmp.Diff(before, state()); diff != "" {
