@@ -193,6 +193,8 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 		{"a body with invalid chunks", "POST " + domainsOfA + " HTTP/1.1\r\n" + headers + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "invalid_request"},
 		{"a different host in the target", "GET http://evil.example/v1/tenants HTTP/1.1\r\n" + headers + "\r\n", 200, ""},
 		{"headers above 16 KiB", "GET /v1/tenants HTTP/1.1\r\n" + headers + "X-Long: " + strings.Repeat("x", 17<<10) + "\r\n\r\n", 431, ""},
+		{"an unknown transfer encoding", "POST " + domainsOfA + " HTTP/1.1\r\n" + headers + "Transfer-Encoding: zip\r\n\r\n", 501, ""},
+		{"an unknown version of HTTP", "GET /v1/tenants HTTP/3.0\r\n" + headers + "\r\n", 505, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", listener.Addr().String())

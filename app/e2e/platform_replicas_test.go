@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -173,21 +171,9 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 // succeeds later with the same Idempotency-Key.
 func TestRunWaitsForAHiddenDomain(t *testing.T) {
 	t.Parallel()
-	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
-	h.lagGraph(hiddenMS, "")
-	zone, id := h.newHostedDomain()
-	h.lagGraph(hiddenMS, "all")
-	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	run := fmt.Sprint(started.at("run.id"))
-	h.eventually("the job waits for the domain", func() bool {
-		job := h.get("/v1/dns/provisioning-runs/" + run).objects("jobs")[0]
-		if job.text("status") == "failed" {
-			t.Fatalf("the job failed: %s", job.text("message"))
-		}
-		return strings.Contains(job.text("message"), "does not show the domain")
-	})
+	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil).newWaitingRun()
 	enable := func() reply {
-		got, err := h.tryWithKey(t.Name(), "POST", h.ready.APIURL+h.domainPath(zone, "/enable-dkim"), h.key, nil)
+		got, err := h.tryWithKey(t.Name(), "POST", h.ready.APIURL+h.domainPath(h.zone, "/enable-dkim"), h.key, nil)
 		must(t, err)
 		return got
 	}
@@ -195,10 +181,7 @@ func TestRunWaitsForAHiddenDomain(t *testing.T) {
 		t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
 	}
 	h.lagGraph(0, "")
-	if job := h.waitForRun(run).objects("jobs")[0]; job.text("status") != "completed" {
-		t.Errorf("the job ended %v", job)
-	}
-	h.checkProvisioned(zone)
+	h.expectCompleted()
 	checkValues(t, enable().object, object{"status": "enabled"})
 }
 
