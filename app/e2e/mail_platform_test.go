@@ -48,11 +48,29 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestADifferentMailPlatformServes walks with the mail plugin of `tenantry plugin new` from the consent
+// TestADifferentMailPlatformServes walks with the mail plugins of `tenantry plugin new` from the consent
 // to mailboxes, and back. The caller and the administrator see no name of the bundled mail platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-mail"))
+	for language, write := range map[string]func(*testing.T) string{
+		"go": func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
+		"python": func(t *testing.T) string {
+			plugin := newScript(t, "mail", "example", "python", "provider.py")
+			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
+			return plugin.module.home
+		},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			walkWithMailPlatform(t, write(t))
+		})
+	}
+}
+
+// walkWithMailPlatform starts a sandbox with a mail plugin, and connects and removes a tenant.
+func walkWithMailPlatform(t *testing.T, plugin string) {
+	t.Helper()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin)
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)

@@ -96,9 +96,9 @@ type pluginInDevelopment struct {
 
 // newScript writes a plugin in a language other than Go. Its README has the command that writes the
 // manifest.
-func newScript(t *testing.T, kind, language, describedIn string) pluginInDevelopment {
+func newScript(t *testing.T, kind, name, language, describedIn string) pluginInDevelopment {
 	t.Helper()
-	written := runTenantry(t, nil, "plugin", "new", kind, "acme", "--language", language, "-o", "json").mustJSON(t)
+	written := runTenantry(t, nil, "plugin", "new", kind, name, "--language", language, "-o", "json").mustJSON(t)
 	module := outsideModule{written.text("folder")}
 	if language == "node" { // instead of npm ci, which downloads the packages
 		const packages = "node_modules"
@@ -125,8 +125,8 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			module, program := newPlugin(t, "dns", "acme")
 			return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
 		},
-		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "python", "provider.py") },
-		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "node", "provider.js") },
+		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "acme", "python", "provider.py") },
+		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "acme", "node", "provider.js") },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +178,7 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			return module
 		},
 		"python": func(t *testing.T) outsideModule {
-			plugin := newScript(t, "sending", "python", "provider.py")
+			plugin := newScript(t, "sending", "acme", "python", "provider.py")
 			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
 			return plugin.module
 		},

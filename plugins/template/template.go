@@ -32,7 +32,7 @@ import (
 // node_modules is not part of a template.
 //
 //go:embed all:go-dns all:go-mail all:go-sending
-//go:embed python all:python-dns all:python-sending
+//go:embed python all:python-dns all:python-mail all:python-sending
 //go:embed node/*.js node/*.json node/messages all:node-dns
 var templates embed.FS
 
@@ -74,7 +74,7 @@ type Plugin struct {
 func (o Options) build(program string) []string {
 	switch o.Language {
 	case "python":
-		return []string{"tenantry plugin manifest " + program + " provider.py simulator.py tenantry_*.py messages"}
+		return []string{"tenantry plugin manifest " + program + " provider*.py simulator*.py tenantry_*.py messages"}
 	case "node":
 		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " provider.js simulator.js tenantry-*.js messages node_modules"}
 	}
