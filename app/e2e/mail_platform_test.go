@@ -52,18 +52,20 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 // to mailboxes, and back. The caller and the administrator see no name of the bundled mail platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
-	t.Run("go", func(t *testing.T) {
-		t.Parallel()
-		testDifferentMailPlatform(t, "example", testserver.Program(t, "testdata/go-mail"))
-	})
-	t.Run("node", func(t *testing.T) {
-		t.Parallel()
-		testDifferentMailPlatform(t, "acme", newBuiltScript(t, "mail", "node").home)
-	})
+	for language, write := range map[string]func(*testing.T) string{
+		"go": func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
+		"python": func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "python").home },
+		"node":   func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "node").home },
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			walkWithMailPlatform(t, write(t))
+		})
+	}
 }
 
-// testDifferentMailPlatform runs the test with the plugin of a platform.
-func testDifferentMailPlatform(t *testing.T, platform, plugin string) {
+// walkWithMailPlatform starts a sandbox with a mail plugin, and connects and removes a tenant.
+func walkWithMailPlatform(t *testing.T, plugin string) {
 	t.Helper()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin)
 	watch := &vendorCheck{t: t}
@@ -81,7 +83,7 @@ func testDifferentMailPlatform(t *testing.T, platform, plugin string) {
 	h := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
 	h.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0})
 
-	h.connectByHand(watch, service.Host, platform)
+	h.connectByHand(watch, service.Host)
 	h.mustSync()
 	checkValues(t, h.get(h.path("")).object, object{"connected_by": h.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 
@@ -98,20 +100,20 @@ func testDifferentMailPlatform(t *testing.T, platform, plugin string) {
 
 // connectByHand walks through the pages of the service and of the mail platform: a person declines,
 // then a person without the role signs in, and then the administrator connects the tenant.
-func (h accountTenant) connectByHand(watch *vendorCheck, host, platform string) {
+func (h accountTenant) connectByHand(watch *vendorCheck, host string) {
 	h.t.Helper()
 	v := newBrowser(h.t)
 	v.client.Transport = watch
 	callback := func(decision string) page {
 		address := v.answerConsent(h.get("/v1/tenants/connect-url").text("connect_url"), h.admin, decision)
-		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/"+platform+"/callback" {
+		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/example/callback" {
 			h.t.Fatalf("the platform redirects to %s", address)
 		}
 		return v.open(address)
 	}
 	signIn := func(username string) page {
 		address := v.submit(v.open(callback("accept").location), url.Values{"username": {username}, "decision": {"accept"}}).location
-		if to, err := url.Parse(address); err != nil || to.Path != "/connect/"+platform+"/signin" {
+		if to, err := url.Parse(address); err != nil || to.Path != "/connect/example/signin" {
 			h.t.Fatalf("the platform redirects to %s", address)
 		}
 		return v.open(address)

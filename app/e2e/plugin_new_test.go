@@ -96,9 +96,9 @@ type pluginInDevelopment struct {
 
 // newScript writes a plugin in a language other than Go. Its README has the command that writes the
 // manifest.
-func newScript(t *testing.T, kind, language, describedIn string) pluginInDevelopment {
+func newScript(t *testing.T, kind, name, language, describedIn string) pluginInDevelopment {
 	t.Helper()
-	written := runTenantry(t, nil, "plugin", "new", kind, "acme", "--language", language, "-o", "json").mustJSON(t)
+	written := runTenantry(t, nil, "plugin", "new", kind, name, "--language", language, "-o", "json").mustJSON(t)
 	module := outsideModule{written.text("folder")}
 	if language == "node" { // instead of npm ci, which downloads the packages
 		const packages = "node_modules"
@@ -116,9 +116,9 @@ func newScript(t *testing.T, kind, language, describedIn string) pluginInDevelop
 }
 
 // newBuiltScript writes a plugin as newScript does, and its manifest.
-func newBuiltScript(t *testing.T, kind, language string) outsideModule {
+func newBuiltScript(t *testing.T, kind, name, language string) outsideModule {
 	t.Helper()
-	plugin := newScript(t, kind, language, "")
+	plugin := newScript(t, kind, name, language, "")
 	plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
 	return plugin.module
 }
@@ -133,8 +133,8 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			module, program := newPlugin(t, "dns", "acme")
 			return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
 		},
-		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "python", "provider.py") },
-		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "node", "provider.js") },
+		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "acme", "python", "provider.py") },
+		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "acme", "node", "provider.js") },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -185,8 +185,8 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			module, _ := newPlugin(t, "sending", "acme")
 			return module
 		},
-		"python": func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "python") },
-		"node":   func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "node") },
+		"python": func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "acme", "python") },
+		"node":   func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "acme", "node") },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()

@@ -142,6 +142,7 @@ const readmeHeading = "## What `tenantry plugin test` prints\n"
 // and the README ends with the output.
 func TestPluginTestPasses(t *testing.T) {
 	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
+		t.Parallel() // the checks mostly wait
 		folder := filepath.Dir(p.entry)
 		printed := string(runTenantry(t, folder, "plugin", "test", "./"+filepath.Base(p.entry)))
 		checks := conformance.List(p.kind)

@@ -32,8 +32,8 @@ import (
 // node_modules is not part of a template.
 //
 //go:embed all:go-dns all:go-mail all:go-sending
-//go:embed python all:python-dns all:python-sending
-//go:embed node/*.js node/*.json node/messages all:node-dns all:node-sending all:node-mail
+//go:embed python all:python-dns all:python-mail all:python-sending
+//go:embed node/*.js node/*.json node/messages all:node-dns all:node-mail all:node-sending
 var templates embed.FS
 
 //go:embed gomod.txt gosum.txt
@@ -74,7 +74,7 @@ type Plugin struct {
 func (o Options) build(program string) []string {
 	switch o.Language {
 	case "python":
-		return []string{"tenantry plugin manifest " + program + " provider.py simulator.py tenantry_*.py messages"}
+		return []string{"tenantry plugin manifest " + program + " provider*.py simulator*.py tenantry_*.py messages"}
 	case "node":
 		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " *.js messages node_modules"}
 	}

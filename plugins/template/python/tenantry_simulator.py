@@ -8,6 +8,7 @@ clock, make calls fail, and list the calls: docs/plugins.md of tenantry describe
 import datetime
 import http.server
 import json
+import re
 import threading
 import time
 import urllib.parse
@@ -28,7 +29,12 @@ class Request:
         parts = urllib.parse.urlsplit(target)
         self.method, self.path, self.headers, self.body = method, parts.path, headers, body
         self.query = dict(urllib.parse.parse_qsl(parts.query))
+        self._values = urllib.parse.parse_qs(parts.query)
         self.names = [urllib.parse.unquote(part) for part in parts.path.strip("/").split("/")]  # of the path
+
+    def values(self, name):
+        """Returns all values of a parameter that the query may repeat."""
+        return self._values.get(name, [])
 
     def json(self):
         return json.loads(self.body) if self.body else {}
@@ -73,6 +79,10 @@ class Simulator(http.server.ThreadingHTTPServer):
         """Answers a control call like api. names begins after /_control."""
         raise Refusal(404, "there is no such control call")
 
+    def write(self, request):
+        """Reports whether a request can change the state of the provider."""
+        return request.method != "GET"
+
     def now(self):
         return datetime.datetime.now(datetime.timezone.utc) + self.ahead
 
@@ -80,8 +90,10 @@ class Simulator(http.server.ThreadingHTTPServer):
         """Answers the control calls of every simulator."""
         call = f"{request.method} /{'/'.join(request.names)}"
         if call == "POST /clock":
+            sent = request.json()
             wall = datetime.datetime.now(datetime.timezone.utc)
-            self.ahead = datetime.datetime.fromisoformat(request.json()["now"]) - wall
+            now = datetime.datetime.fromisoformat(sent["now"]) if "now" in sent else self.now() + _duration(sent["advance"])
+            self.ahead = now - wall
         elif call == "POST /faults":
             fault = request.json()
             self.faults.append({**fault, "times": int(fault["times"]), "kind": str(fault["kind"])})
@@ -97,7 +109,7 @@ class Simulator(http.server.ThreadingHTTPServer):
 
     def begin(self, request):
         """Returns the journal's entry for a request of the API, and its planned fault or an empty one."""
-        write, operation = request.method != "GET", request.method.lower()
+        write, operation = self.write(request), request.method.lower()
         entry = {"method": request.method, "path": request.path, "operation": operation, "status": 0,
                  "at": self.now().isoformat().replace("+00:00", "Z"), "write": write}
         self.calls.append(entry)
@@ -114,6 +126,15 @@ class Simulator(http.server.ThreadingHTTPServer):
                 self.faults.remove(fault)
             return entry, fault
         return entry, {"kind": ""}
+
+
+_SECONDS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3}
+
+
+def _duration(text):
+    """Returns a duration in the format of Go, such as "1m30s"."""
+    parts = re.findall(r"([0-9.]+)(h|ms|m|s)", text)
+    return datetime.timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
