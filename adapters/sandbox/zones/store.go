@@ -4,7 +4,7 @@
 // zones, both as authoritative server and as resolver.
 //
 // A veiled record is a record for which the provider's name servers answer with different records.
-// Cloudflare has two kinds: flattened CNAMEs and proxied hosts.
+// There are two kinds: flattened CNAMEs and proxied hosts.
 //
 //   - store.go: Store, its zones on disk, and Hosted, a zone as its provider sees it. Start here.
 //   - server.go: Server, and how it answers a question.
