@@ -18,7 +18,8 @@ var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b
 	`cloudflare|powerdns|instantly|plusvibe|smartlead|salesblink|emailbison`)
 
 // neutralFolders have code and pages that serve any vendor. In them vendorNames are the exceptions.
-var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console", "adapters/httpapi/guard", "adapters/httpapi/pages", "adapters/pluginhost"}
+var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
+	"adapters/fake", "adapters/httpapi", "adapters/pluginhost", "adapters/sandbox"}
 
 // otherFolders are inside neutralFolders: texts and tests about the bundled plugins, and the code of
 // others.
@@ -42,6 +43,18 @@ var vendorNames = map[string][]string{
 	"app/demo/sending.go": {"instantly", "microsoft"},
 	// records of the contract
 	"ports/contract/dnsreader.go": {"outlook"},
+	// published paths, members and codes, and the examples of the API document
+	"adapters/httpapi/integrations_mailboxes.go": {"microsoft"},
+	"adapters/httpapi/integrations.go":           {"emailbison", "microsoft", "plusvibe", "salesblink"},
+	"adapters/httpapi/examples.go":               {"cloudflare", "emailbison", "google.com", "instantly", "microsoft", "outlook", "plusvibe", "salesblink"},
+	// the seeded zones, which the contract of the sandbox names, and their records
+	"adapters/sandbox/zones/builtin.go":    {"cloudflare"},
+	"adapters/sandbox/zones/messyzones.go": {"google.com"},
+	// the platform that the fake imitates
+	"adapters/fake/fake.go":            {"microsoft", "outlook"},
+	"adapters/fake/directory.go":       {"microsoft", "outlook"},
+	"adapters/fake/mailserver.go":      {"microsoft"},
+	"adapters/fake/sendingplatform.go": {"microsoft"},
 }
 
 // TestVendorsAreNamedWhereTheyMay checks that no further file names a vendor. What the host must know

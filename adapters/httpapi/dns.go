@@ -215,8 +215,8 @@ type dnsPlan struct {
 }
 
 type planProvider struct {
-	ID          *string  `json:"id" doc:"The provider's id: cloudflare, powerdns or another provider that this service can write to; otherwise null."`
-	Name        *string  `json:"name" doc:"The provider's display name, or the domain of its name servers. Null if several providers serve the zone, or if the provider is unknown."`
+	ID          *string  `json:"id" doc:"The provider's id if this service can write to the provider, otherwise null."`
+	Name        *string  `json:"name" doc:"The provider's display name, or the domain of its name servers. Null when several providers serve the zone, or when the provider is unknown."`
 	Nameservers []string `json:"nameservers" doc:"The name servers to which the zone is delegated."`
 	Detected    bool     `json:"detected" doc:"Whether the provider that serves the zone is known."`
 	Supported   bool     `json:"supported" doc:"Whether this service can write DNS records at this provider."`

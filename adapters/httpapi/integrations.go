@@ -35,7 +35,7 @@ type createIntegrationInput struct {
 // createIntegration is the body of create-integration. The provider's plugin checks the form of the
 // credential.
 type createIntegration struct {
-	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
+	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
 	Name        string        `json:"name" doc:"A label of your choice, 1 to 256 characters."`
 	APIKey      string        `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
 	WorkspaceID workspaceName `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
@@ -162,7 +162,7 @@ type integrationList struct {
 // IntegrationEntry is exported because huma documents only exported embedded types.
 type IntegrationEntry struct {
 	ID                    string               `json:"id" format:"uuid" doc:"The integration's id; used in paths."`
-	Provider              string               `json:"provider" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
+	Provider              string               `json:"provider" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
 	Name                  string               `json:"name" doc:"The label that you chose."`
 	ProviderWorkspaceID   *string              `json:"provider_workspace_id" doc:"The workspace at the platform, null if there is none or it is not known yet."`
 	ProviderWorkspaceName *string              `json:"provider_workspace_name" doc:"The workspace's name, null if it has none."`

@@ -9,15 +9,13 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
 // kindDNS is the kind of DNS providers in the plugin catalog.
 const kindDNS = "dns"
-
-// seededDNS is the provider of the zones that each sandbox has.
-const seededDNS = "cloudflare"
 
 // connectDNS connects an account to a simulated DNS provider.
 func (c *controller) connectDNS(r *http.Request) (any, error) {
@@ -100,18 +98,17 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 	return issued, nil
 }
 
-// seedDNS connects the seeded account to seededDNS and, if the plugin under development is a DNS
-// provider, to that provider. It creates zones at that provider and returns them, keyed by
-// provider.
+// seedDNS connects the seeded account to zones.Seeded, and to the DNS provider whose plugin is under
+// development. It returns the zones that it creates at this provider, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.running() {
 		provider := s.ready.Provider
-		if s.kind != kindDNS || provider != seededDNS && provider != c.options.Plugin {
+		if s.kind != kindDNS || provider != zones.Seeded && provider != c.options.Plugin {
 			continue
 		}
 		for _, number := range zoneNumbers[:2] {
-			if provider == seededDNS {
+			if provider == zones.Seeded {
 				break
 			}
 			name := provider + "-" + number + ".test"

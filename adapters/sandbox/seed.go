@@ -68,7 +68,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	}
 	ready := Ready{
 		APIURL: s.APIURL, APIKey: key.Reveal(), AccountID: string(acc.ID), UserEmail: ownerEmail,
-		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesAt: seededDNS, Tenants: []Tenant{}, Sending: map[string]any{},
+		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesAt: zones.Seeded, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if env.options.Seed {
 		ready.Zones, ready.MessyZones, ready.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
@@ -127,7 +127,7 @@ func seedZoneNames() []string {
 
 func (env *Environment) seedZones() error {
 	for _, name := range seedZoneNames() {
-		if err := env.zones.Add(name, seededDNS); err != nil {
+		if err := env.zones.Add(name, zones.Seeded); err != nil {
 			return fmt.Errorf("seed zone %s: %w", name, err)
 		}
 	}

@@ -67,12 +67,12 @@ func (env *Environment) addZone(r *http.Request) (any, error) {
 	in := struct {
 		Name     string `json:"name"`
 		Provider string `json:"provider"`
-	}{Provider: "cloudflare"}
+	}{Provider: zones.Seeded}
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
 	if !zones.IsHosting(in.Provider) && env.dnsProvider(in.Provider) == nil {
-		return nil, badRequest("provider must be manual, cloudflare or a DNS provider that is simulated here")
+		return nil, badRequest("provider must be manual, " + zones.Seeded + " or a DNS provider that is simulated here")
 	}
 	return emptyResponse{}, env.zones.Add(in.Name, in.Provider)
 }

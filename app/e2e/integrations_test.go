@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -108,6 +109,24 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 		}
 	}
 	c.expect("POST", "/v1/integrations", object{"provider": "instantly", "name": "n", "api_key": `{"api_key":"a","no_field":"b"}`}, 400, "invalid_request")
+}
+
+// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. No code is
+// published for it, so the refusal is invalid_request at workspace_id. It lists the workspaces.
+func TestDifferentSendingPlatformOffersItsWorkspaces(t *testing.T) {
+	t.Parallel()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-sending"))
+	c := seededAccount(t, ready)
+	all := []object{{"id": "ws-1", "name": "One"}, {"id": "ws-2", "name": "Two"}}
+	c.control("PUT", "/sending/example/keys/key-of-two", object{"workspaces": all})
+	body := object{"provider": "example", "name": "n", "api_key": "key-of-two"}
+	got := c.expect("POST", "/v1/integrations", body, http.StatusBadRequest, "invalid_request")
+	listed := got.objects("workspaces")
+	if len(listed) != len(all) || listed[1].text("id") != "ws-2" || got.objects("errors")[0].text("location") != "body.workspace_id" {
+		t.Errorf("the refusal is %s", got.raw)
+	}
+	body["workspace_id"] = "ws-2"
+	checkValues(t, c.post("/v1/integrations", body).object, object{"provider_workspace_id": "ws-2", "provider_workspace_name": "Two"})
 }
 
 // sendingSandboxes returns a constructor of a sandbox for each database.

@@ -159,8 +159,8 @@ func checkProblem(got reply) error {
 	if (got.code() == "dns_conflict") != (got.object["conflicts"] != nil) {
 		return errors.New("dns_conflict without conflicts, or the other way round")
 	}
-	if strings.HasSuffix(got.code(), "_workspace_required") != (got.object["workspaces"] != nil) {
-		return errors.New("a workspace to choose without workspaces, or the other way round")
+	if err := checkWorkspaces(got); err != nil {
+		return err
 	}
 	if (got.code() == "insufficient_scope") != (got.object["required_scope"] != nil) {
 		return errors.New("insufficient_scope without required_scope, or the other way round")
@@ -170,6 +170,20 @@ func checkProblem(got reply) error {
 		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts", "workspaces", "required_scope"}, name)
 	}); i >= 0 {
 		return fmt.Errorf("the unknown member %s", members[i])
+	}
+	return nil
+}
+
+// checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A platform
+// without a published code of its own refuses with invalid_request at workspace_id.
+func checkWorkspaces(got reply) error {
+	_, listed := got.object["workspaces"]
+	own := strings.HasSuffix(got.code(), "_workspace_required")
+	atField := got.code() == "invalid_request" && slices.ContainsFunc(got.objects("errors"), func(e object) bool {
+		return e.text("location") == "body.workspace_id"
+	})
+	if own && !listed || listed && !own && !atField {
+		return errors.New("a workspace to choose without workspaces, or the other way round")
 	}
 	return nil
 }

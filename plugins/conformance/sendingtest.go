@@ -190,23 +190,21 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	for name, value := range suite.Settings {
 		s.Ready.Settings[name] = value
 	}
-	guessed, secrets, absent := map[string]string{}, []string{}, map[string]string{}
+	guessed, secrets := map[string]string{}, []string{}
 	maps.Copy(s.Ready.Secrets, suite.Secrets)
 	for name, value := range s.Ready.Secrets {
 		guessed[name] = "guessed-" + name
 		secrets = append(secrets, value, guessed[name])
 	}
-	nowhere := UnreachableURL(s.t)
-	for name, value := range s.Ready.Settings {
-		if rest, found := strings.CutPrefix(value, s.URL); found {
-			absent[name] = nowhere + rest
-		}
-	}
 	fixture := SendingFixture{
-		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)), Absent: newPlatform(s.Given(absent)),
+		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)), Absent: newPlatform(s.Given(s.elsewhere(UnreachableURL(s.t)))),
 		Secrets: secrets, Can: d.Capabilities, Fail: s.Fail, LeastWait: time.Duration(suite.LeastWaitSeconds) * time.Second,
 		Put:  func(_ T, accounts ...sdk.Account) { s.putAccounts(suite, accounts) },
 		Held: func(T) []string { return s.heldAddresses(suite) },
+		Silent: func(t T) (p sdk.SendingPlatform, asked <-chan struct{}, requireQuiet func(T)) {
+			silent := newSilentServer()
+			return newPlatform(s.Given(s.elsewhere(startServer(t, silent)))), silent.asked, silent.requireQuiet
+		},
 	}
 	for _, state := range suite.States {
 		fixture.AccountStates = append(fixture.AccountStates, accountState(state))
@@ -217,6 +215,17 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	}
 	s.addOptional(&fixture, suite, newPlatform)
 	return fixture
+}
+
+// elsewhere returns the settings that contain the simulator's URL, with the URL base in its place.
+func (s *SendingTest) elsewhere(base string) map[string]string {
+	settings := map[string]string{}
+	for name, value := range s.Ready.Settings {
+		if rest, found := strings.CutPrefix(value, s.URL); found {
+			settings[name] = base + rest
+		}
+	}
+	return settings
 }
 
 // addOptional sets the fields of the environment that only some platforms need.

@@ -18,7 +18,8 @@ import (
 // would otherwise store the id of a foreign object, and remove that object later, or write to a
 // foreign zone.
 //
-// Lists are not checked here. Their readers look up the objects that they know. Core leaves out DNS
+// Other lists than record sets are not checked. A list of accounts is read for known mailboxes only,
+// and the objects of a mail platform are stored for the tenant of the request. Core leaves out DNS
 // records that a mail platform specifies outside the domain, see dns.Desire.
 func checkAnswer(request, answer protobuf.Message) error {
 	matches := true

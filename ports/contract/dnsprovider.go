@@ -179,7 +179,8 @@ var zoneReadChecks = []providerCheck{
 		requireEndOfContext(t, startWrite(ctx, env.Provider(), at))
 		requireZone(t, env, zone)
 		if env, ok := env.(silentProviderEnv); ok {
-			requireEndOfRequests(t, env, at)
+			p, asked, requireQuiet := env.Silent(t)
+			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, p, at) }, asked, requireQuiet)
 		}
 	}},
 }
@@ -192,13 +193,13 @@ type silentProviderEnv interface {
 	Silent(t T) (p ports.DNSProvider, asked <-chan struct{}, requireQuiet func(T))
 }
 
-// requireEndOfRequests cancels a write while the provider does not answer.
-func requireEndOfRequests(t T, env silentProviderEnv, at dns.Zone) {
+// requireEndOfRequests cancels a call while the provider does not answer. start starts the call. asked
+// and requireQuiet are those of silentProviderEnv.
+func requireEndOfRequests(t T, start func(context.Context) <-chan error, asked <-chan struct{}, requireQuiet func(T)) {
 	t.Helper()
-	p, asked, requireQuiet := env.Silent(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := startWrite(ctx, p, at)
+	ended := start(ctx)
 	select {
 	case <-asked:
 	case err := <-ended:
@@ -213,11 +214,16 @@ func requireEndOfRequests(t T, env silentProviderEnv, at dns.Zone) {
 
 // startWrite starts a write and returns a channel for its error.
 func startWrite(ctx context.Context, p ports.DNSProvider, at dns.Zone) <-chan error {
-	ended := make(chan error, 1)
-	panics.Go(func() {
+	return started(func() error {
 		_, err := p.Apply(ctx, at, []dns.Change{{Before: recordSet(at.Name, dns.TXT, 0), After: recordSet(at.Name, dns.TXT, newTTL, "x")}})
-		ended <- err
-	}, func(e *panics.Error) { ended <- e })
+		return err
+	})
+}
+
+// started starts a call and returns a channel for its error.
+func started(call func() error) <-chan error {
+	ended := make(chan error, 1)
+	panics.Go(func() { ended <- call() }, func(e *panics.Error) { ended <- e })
 	return ended
 }
 

@@ -71,7 +71,7 @@ var sendingFailureChecks = []sendingCheck{
 			env.requireNoSecrets(t, what, err)
 		}
 	}},
-	{"sending/failures/cancelled", "a call with a cancelled context does nothing", func(t T, env SendingPlatformEnv) {
+	{"sending/failures/cancelled", "a call with a cancelled context does nothing, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for what, of := range env.calls(env.Platform, "some-session") {
@@ -79,7 +79,26 @@ var sendingFailureChecks = []sendingCheck{
 				t.Fatalf("%s: got %v, want the end of the context", what, err)
 			}
 		}
+		if env.Silent != nil {
+			p, asked, requireQuiet := env.Silent(t)
+			requireEndOfRequests(t, func(ctx context.Context) <-chan error {
+				return started(func() error { return env.write(ctx, p) })
+			}, asked, requireQuiet)
+		}
 	}},
+}
+
+// write makes a call that changes the platform, if the platform supports one.
+func (env SendingPlatformEnv) write(ctx context.Context, p ports.SendingPlatform) (err error) {
+	switch {
+	case env.hasCapability(integration.CanOAuth):
+		_, err = p.StartSignIn(ctx, "anna@a.example")
+	case env.hasCapability(integration.CanDisconnect):
+		err = p.Remove(ctx, "some-account")
+	default:
+		_, err = p.Check(ctx)
+	}
+	return err
 }
 
 // everyCall returns a check that every call ends with this outcome while the platform fails in this

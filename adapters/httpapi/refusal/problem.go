@@ -51,7 +51,7 @@ type Problem struct {
 	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
 	Errors     []ProblemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
-	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
+	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required, and with invalid_request at workspace_id: the workspaces that the credential has access to."`
 
 	// RequiredScope is the scope that the request needs. A key with this scope can also be refused,
 	// because of its tenants or a different bound.

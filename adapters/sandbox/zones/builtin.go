@@ -15,11 +15,14 @@ type hosting struct {
 	zone    string // the zone of the server names
 }
 
+// Seeded is the provider of the zones that each sandbox has. The contract of the sandbox names it.
+const Seeded = "cloudflare"
+
 // hostings are the providers that can host a zone, keyed by id. A provider is recognised by the
 // names of its name servers. All these names resolve to the address of the sandbox's DNS server.
 var hostings = map[string]hosting{
-	"cloudflare": {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
-	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
+	Seeded:      {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
+	atRegistrar: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
 // otherZone is the zone with the name servers of each provider that is not in hostings.

@@ -16,33 +16,30 @@ type MessyZone struct {
 	lines    string
 }
 
-const (
-	atCloudflare = "cloudflare"
-	atRegistrar  = "manual"
-)
+const atRegistrar = "manual"
 
 // MessyZones are the messy zones of a seeded sandbox. Each line is a record: name, TTL, type and
 // content. The name @ stands for the zone's name, and so does {d} in the content. The content of an
 // MX record begins with the preference. The type ~CNAME is a flattened CNAME.
 var MessyZones = []MessyZone{
-	{"messy-mx-google.test", "mail goes to Google", atCloudflare, "@ 3600 MX 1 smtp.google.com\n@ 3600 TXT v=spf1 include:_spf.{d} ~all\n_spf 3600 TXT v=spf1 ip4:192.0.2.0/24 -all\n@ 300 TXT google-site-verification=rXOxyZounnZasA8Z7oaD3c14JdjS9aKSWvsR1EbUSIQ"},
-	{"messy-mx-null.test", "a null MX says that the domain takes no mail", atCloudflare, "@ 3600 MX 0 .\n@ 3600 TXT v=spf1 -all"},
+	{"messy-mx-google.test", "mail goes to Google", Seeded, "@ 3600 MX 1 smtp.google.com\n@ 3600 TXT v=spf1 include:_spf.{d} ~all\n_spf 3600 TXT v=spf1 ip4:192.0.2.0/24 -all\n@ 300 TXT google-site-verification=rXOxyZounnZasA8Z7oaD3c14JdjS9aKSWvsR1EbUSIQ"},
+	{"messy-mx-null.test", "a null MX says that the domain takes no mail", Seeded, "@ 3600 MX 0 .\n@ 3600 TXT v=spf1 -all"},
 	{"messy-mx-forwarding.test", "the registrar forwards the mail", atRegistrar, "@ 1800 MX 10 fwd1.{d}\n@ 1800 MX 20 fwd2.{d}\nfwd1 1800 A 192.0.2.31\nfwd2 1800 A 192.0.2.32"},
-	{"messy-mx-broken.test", "the MX names a host that does not exist", atCloudflare, "@ 3600 MX 10 gone.{d}"},
-	{"messy-spf-merge.test", "an SPF record of other senders, to be merged", atCloudflare, "@ 600 TXT v=spf1 a ip4:192.0.2.7 ~all\n@ 600 A 192.0.2.7\nwww 600 CNAME {d}"},
-	{"messy-spf-two.test", "two SPF records, so that none counts", atCloudflare, "@ 3600 TXT v=spf1 ip4:192.0.2.7 ~all\n@ 3600 TXT v=spf1 ip4:198.51.100.7 -all"},
-	{"messy-spf-ten.test", "SPF with all its ten look-ups used", atCloudflare, "@ 3600 TXT v=spf1 a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} ~all\nh 3600 A 192.0.2.8"},
+	{"messy-mx-broken.test", "the MX names a host that does not exist", Seeded, "@ 3600 MX 10 gone.{d}"},
+	{"messy-spf-merge.test", "an SPF record of other senders, to be merged", Seeded, "@ 600 TXT v=spf1 a ip4:192.0.2.7 ~all\n@ 600 A 192.0.2.7\nwww 600 CNAME {d}"},
+	{"messy-spf-two.test", "two SPF records, so that none counts", Seeded, "@ 3600 TXT v=spf1 ip4:192.0.2.7 ~all\n@ 3600 TXT v=spf1 ip4:198.51.100.7 -all"},
+	{"messy-spf-ten.test", "SPF with all its ten look-ups used", Seeded, "@ 3600 TXT v=spf1 a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} a:h.{d} ~all\nh 3600 A 192.0.2.8"},
 	{"messy-spf-open.test", "SPF that lets everybody send", atRegistrar, "@ 3600 TXT v=spf1 +all"},
-	{"messy-spf-syntax.test", "SPF with a typing error", atCloudflare, "@ 3600 TXT v=spf1 ipv4:192.0.2.7 ~all"},
-	{"messy-spf-long.test", "many long texts at the apex", atCloudflare, "@ 3600 TXT {long}a\n@ 3600 TXT {long}b\n@ 3600 TXT {long}c\n@ 3600 TXT v=spf1 ip4:192.0.2.1 -all"},
-	{"messy-dkim-taken.test", "both selectors are aliases to another sender", atCloudflare, "selector1._domainkey 3600 CNAME s1.{d}\nselector2._domainkey 3600 CNAME s2.{d}\ns1 3600 TXT v=DKIM1; k=rsa; p=MIIB\ns2 3600 TXT v=DKIM1; k=rsa; p=MIIB"},
-	{"messy-dkim-key.test", "a key was pasted where an alias belongs", atCloudflare, "selector1._domainkey 3600 TXT v=DKIM1; k=rsa; p=MIIB"},
-	{"messy-dkim-delegated.test", "the selectors are delegated elsewhere", atCloudflare, "_domainkey 3600 NS ns1.elsewhere.example"},
-	{"messy-dmarc-strict.test", "a strict DMARC policy, to be kept", atCloudflare, "_dmarc 3600 TXT v=DMARC1; p=reject; adkim=s; aspf=s; rua=mailto:reports@{d}"},
-	{"messy-dmarc-two.test", "two DMARC records, so that none counts", atCloudflare, "_dmarc 3600 TXT v=DMARC1; p=none\n_dmarc 3600 TXT v=DMARC1; p=reject"},
-	{"messy-autodiscover.test", "autodiscover belongs to another mail system", atCloudflare, "autodiscover 3600 CNAME mail.{d}\nmail 3600 A 192.0.2.9"},
-	{"messy-wildcard.test", "a wildcard answers for every name", atCloudflare, "* 300 CNAME web.{d}\nweb 300 A 192.0.2.10"},
-	{"messy-cname-apex.test", "an alias at the apex, which Cloudflare answers as addresses", atCloudflare, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
+	{"messy-spf-syntax.test", "SPF with a typing error", Seeded, "@ 3600 TXT v=spf1 ipv4:192.0.2.7 ~all"},
+	{"messy-spf-long.test", "many long texts at the apex", Seeded, "@ 3600 TXT {long}a\n@ 3600 TXT {long}b\n@ 3600 TXT {long}c\n@ 3600 TXT v=spf1 ip4:192.0.2.1 -all"},
+	{"messy-dkim-taken.test", "both selectors are aliases to another sender", Seeded, "selector1._domainkey 3600 CNAME s1.{d}\nselector2._domainkey 3600 CNAME s2.{d}\ns1 3600 TXT v=DKIM1; k=rsa; p=MIIB\ns2 3600 TXT v=DKIM1; k=rsa; p=MIIB"},
+	{"messy-dkim-key.test", "a key was pasted where an alias belongs", Seeded, "selector1._domainkey 3600 TXT v=DKIM1; k=rsa; p=MIIB"},
+	{"messy-dkim-delegated.test", "the selectors are delegated elsewhere", Seeded, "_domainkey 3600 NS ns1.elsewhere.example"},
+	{"messy-dmarc-strict.test", "a strict DMARC policy, to be kept", Seeded, "_dmarc 3600 TXT v=DMARC1; p=reject; adkim=s; aspf=s; rua=mailto:reports@{d}"},
+	{"messy-dmarc-two.test", "two DMARC records, so that none counts", Seeded, "_dmarc 3600 TXT v=DMARC1; p=none\n_dmarc 3600 TXT v=DMARC1; p=reject"},
+	{"messy-autodiscover.test", "autodiscover belongs to another mail system", Seeded, "autodiscover 3600 CNAME mail.{d}\nmail 3600 A 192.0.2.9"},
+	{"messy-wildcard.test", "a wildcard answers for every name", Seeded, "* 300 CNAME web.{d}\nweb 300 A 192.0.2.10"},
+	{"messy-cname-apex.test", "an alias at the apex, which the provider answers as addresses", Seeded, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
 }
 
 // Seed adds a messy zone. It does not change an existing zone, because a person may have edited its

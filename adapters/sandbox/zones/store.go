@@ -4,7 +4,7 @@
 // zones, both as authoritative server and as resolver.
 //
 // For some records the provider's name servers answer with different records. Such a record is
-// called veiled. Cloudflare has two kinds of them: flattened CNAMEs and proxied hosts.
+// called veiled. There are two kinds: flattened CNAMEs and proxied hosts.
 //
 //   - store.go: Store, its zones on disk, and Hosted, a zone as its provider sees it. Start here.
 //   - server.go: Server, and how it answers a question.
