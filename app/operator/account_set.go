@@ -40,7 +40,11 @@ func setAccountCommand() *cobra.Command {
 			if flags.Changed("return-hosts") {
 				set.ReturnHosts = returnHosts
 			}
-			return set.Normalized()
+			set, err := set.Normalized()
+			if err != nil {
+				return set, cli.Usage(err) // the stored values are valid, so it is one of the flags
+			}
+			return set, nil
 		})
 		if err != nil {
 			return err
