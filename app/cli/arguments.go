@@ -84,13 +84,16 @@ func SomeFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// mayBeEmpty has the flags whose value may be empty: a text that nobody needs, or that is removed.
+var mayBeEmpty = []string{"name", "display-name", "support-url"}
+
 // RefuseEmpty returns a usage error when a flag has an empty value. A script passes an empty value
-// when its variable is not set. Such a command must not run as if the flag were missing. The flags
-// of settings and --name may be empty.
+// when its variable is not set, and the command must not treat the flag as missing. Settings and the
+// flags in mayBeEmpty may be empty.
 func RefuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingFlag]
-		if err == nil && !isSetting && flag.Name != "name" && flag.Value.Type() == "string" && flag.Value.String() == "" {
+		if err == nil && !isSetting && !slices.Contains(mayBeEmpty, flag.Name) && flag.Value.Type() == "string" && flag.Value.String() == "" {
 			err = Usage(fmt.Errorf("--%s is empty", flag.Name))
 		}
 	})

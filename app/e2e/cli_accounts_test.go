@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,51 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	shown := c.runAccountCommand("account", "show")
 	checkMembers(t, "show", shown, accountMembers+" active_keys display_name return_hosts support_url")
 	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
+}
+
+// TestAccountSettingsTakeEffectAndAreAudited checks that a flag that is not set leaves its value, that
+// a return host counts at once, and that only successful commands are audited.
+func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t).newAccount(nil)
+	const back = "/v1/tenants/connect-url?return_url=https://app.acme.example/connected"
+	c.expect("GET", back, nil, 400, "invalid_return_url")
+	want := object{"account_id": c.id, "display_name": "", "support_url": "", "return_hosts": []any{}}
+	for _, step := range []struct {
+		flag, value, member string
+		shown               any
+	}{
+		{"--display-name", " Acme Mail ", "display_name", "Acme Mail"},
+		{"--support-url", "mailto:help@acme.example", "support_url", "mailto:help@acme.example"},
+		{"--return-hosts", "www.acme.example,APP.acme.example", "return_hosts", []any{"app.acme.example", "www.acme.example"}},
+		{"--display-name", "", "display_name", ""},
+		{"--support-url", "", "support_url", ""},
+		{"--return-hosts", "", "return_hosts", []any{}},
+		{"--return-hosts", "app.acme.example", "return_hosts", []any{"app.acme.example"}},
+	} {
+		want[step.member] = step.shown
+		set := c.runAccountCommand("account", "set", step.flag, step.value)
+		checkMembers(t, "account set", set, "account_id display_name support_url return_hosts")
+		checkValues(t, set, want)
+		checkValues(t, c.runAccountCommand("account", "show"), want)
+	}
+	c.get(back)
+	for _, wrong := range [][]string{{}, {"--support-url", "http://acme.example"}, {"--return-hosts", "https://acme.example"}, {"--display-name", "a\nb"}} {
+		args := append([]string{"account", "set", "--account", c.id}, wrong...)
+		runTenantry(t, sharedOperatorEnv("carol@desk"), args...).checkFailure(t, cli.ExitUsage)
+	}
+	runTenantry(t, sharedOperatorEnv("carol@desk"), "account", "set", "--account", noSuchID, "--display-name", "x").checkFailure(t, cli.ExitNotFound)
+	for _, e := range c.checkAudit(append([]string{"account.create", "key.create"}, slices.Repeat([]string{"account.set"}, 7)...)...)[2:] {
+		checkValues(t, e, object{"operator": "carol@desk", "account_id": c.id})
+	}
+	// The chain of the account, which its customers read, has the same entries.
+	entries := c.get("/v1/audit?action=account.set").objects("entries")
+	if len(entries) != 7 {
+		t.Errorf("the chain has %d entries, want 7", len(entries))
+	}
+	for _, e := range entries {
+		checkValues(t, e, object{"actor.type": "operator", "actor.id": "carol@desk", "subject.type": "account", "subject.id": c.id})
+	}
 }
 
 // TestRotatedAndRevokedKeysAreRefused checks that requests with rotated or revoked keys are

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// replicaEvents is how many events are written one after the other. Readers that are not woken need
-// 30 s for each, together longer than waitTimeout.
-const replicaEvents = 12
+// replicaEvents is how many events are written one after the other. A reader that nothing wakes needs
+// 30 s for each that is written after it began to wait. Half of them take longer than waitTimeout.
+const replicaEvents = 30
 
 // TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with a Redis and
 // without. A request that waits at the other server gets each event, and two webhooks get each once.
@@ -98,10 +98,12 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 // try, and checks that its endpoint got each event once.
 func checkDeliveredOnce(t *testing.T, c caller, r *webhookReceiver, webhook string, written []object) {
 	t.Helper()
-	c.eventually("every delivery is stored", func() bool {
-		return len(c.deliveries(webhook, "pending")) == 0 && len(c.deliveries(webhook, "delivered")) == len(written)
-	})
-	for _, d := range c.deliveries(webhook, "delivered") {
+	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhook, "pending")) == 0 })
+	delivered := c.deliveries(webhook, "delivered")
+	if len(delivered) != len(written) {
+		t.Errorf("%d of %d events are delivered", len(delivered), len(written))
+	}
+	for _, d := range delivered {
 		if tries := d.objects("attempts"); len(tries) != 1 {
 			t.Errorf("%s was sent %d times", d.text("event_id"), len(tries))
 		}

@@ -40,7 +40,11 @@ func setAccountCommand() *cobra.Command {
 			if flags.Changed("return-hosts") {
 				stored.ReturnHosts = returnHosts
 			}
-			return stored.Normalized()
+			stored, err := stored.Normalized()
+			if err != nil {
+				return stored, cli.Usage(err) // the earlier values are valid, so it is one of the flags
+			}
+			return stored, nil
 		})
 		if err != nil {
 			return err

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same key. Each is
+// one entry that names this key and the changed object. The chain shows no secret.
+func TestChangesOfSecretsAreEntries(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	manager := createKey(client, env.accountA.key, `{"name":"manager","scopes":["keys:*","webhooks:*","audit:read"]}`)
+	actor, secrets := text(manager, "id"), []string{env.accountA.key, text(manager, "api_key")}
+	send := func(method, path, body string) reply {
+		t.Helper()
+		got := client.expect(call{method: method, path: path, body: body, key: text(manager, "api_key")}, 200, "")
+		for _, member := range []string{"api_key", "secret"} {
+			if shown := text(got, member); shown != "" {
+				secrets = append(secrets, shown)
+			}
+		}
+		return got
+	}
+	key := text(send("POST", "/v1/keys", `{"name":"more","scopes":["webhooks:read"]}`), "id")
+	send("POST", "/v1/keys/"+key+"/rotate", "")
+	send("DELETE", "/v1/keys/"+key, "")
+	webhook := text(send("POST", "/v1/webhooks", `{"url":"https://hooks.example.test/200?token=in-the-url","event_types":["*"]}`), "id")
+	path := "/v1/webhooks/" + webhook
+	send("PATCH", path, `{"status":"disabled"}`)
+	send("PATCH", path, `{"status":"enabled","url":"https://hooks.example.test/204?token=in-the-url"}`)
+	send("POST", path+"/rotate-secret", "")
+	send("POST", path+"/test", "")
+	delivery, _ := send("GET", path+"/deliveries", "").body["deliveries"].([]any)[0].(map[string]any)["id"].(string)
+	send("POST", path+"/deliveries/"+delivery+"/redeliver", "")
+	send("POST", path+"/replay", `{"after":"2026-01-01T00:00:00Z"}`)
+	send("DELETE", path, "")
+	requireEntries(t, client, env,
+		"create-key key "+actor+": 200",
+		"create-key key "+key+": 200",
+		"rotate-key key "+key+": 200",
+		"revoke-key key "+key+": 200",
+		"create-webhook webhook "+webhook+": 200",
+		"update-webhook webhook "+webhook+": 200",
+		"update-webhook webhook "+webhook+": 200",
+		"rotate-webhook-secret webhook "+webhook+": 200",
+		"test-webhook webhook "+webhook+": 200",
+		"redeliver-webhook-delivery delivery "+delivery+": 200",
+		"replay-webhook webhook "+webhook+": 200",
+		"delete-webhook webhook "+webhook+": 200",
+	)
+	for i, e := range exported(client, env.accountA.key)[1:] {
+		if e.Actor.Type != "key" || e.Actor.ID != actor || e.Actor.Name != "manager" {
+			t.Errorf("entry %d, %s, is of %+v", i, e.short(), e.Actor)
+		}
+	}
+	if len(secrets) != 6 {
+		t.Fatalf("%d secrets were shown", len(secrets))
+	}
+	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: text(manager, "api_key")}, 200, "").raw
+	for _, secret := range append(secrets, "in-the-url") {
+		// The text behind the prefix is the secret part.
+		if bare := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, bare) {
+			t.Errorf("the chain shows %s", secret)
+		}
+	}
+}
