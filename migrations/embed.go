@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrations holds the database schema: one set of SQL files for
-// SQLite and PostgreSQL. {{.uuid}}, {{.ts}}, {{.json}} and {{.bytes}} stand
-// for the types that differ.
+// Package migrations holds the database schema: one set of SQL files for SQLite and PostgreSQL.
+// {{.uuid}}, {{.ts}}, {{.json}} and {{.bytes}} are placeholders for the types that differ.
 //
-// A file must be harmless to run again: the engine marks a migration only
-// after it ran, and a process can die in between. A release must run before
-// and after its own migration, so change in two steps: expand, then contract.
+// It must be safe to run a file twice, because the engine marks a migration as applied only after it
+// ran, and the process can be killed in between. A release must work before and after its own
+// migration. Change the schema in two releases: the first adds the new part, and the second removes
+// the old one.
 package migrations
 
 import "embed"
 
-// Release counts the releases that changed the schema. If older binaries cannot run on the schema
+// Release counts the releases that changed the schema. If some older releases cannot use the schema
 // after a migration, the migration sets min_release in the table schema_release to the first
-// release that can. That is never the newest release, because the release before it must still run.
+// release that can. That is never the newest release, because the release before it must still
+// work.
 const Release = 2
 
 // Files are the migrations.

@@ -10,7 +10,7 @@ import (
 )
 
 // Accounts manages accounts for the operator. Components that serve callers' requests have no
-// access to it. Every change is recorded as described at Audit.
+// access to it. Every change is recorded in the audit log, as described at Audit.
 type Accounts interface {
 	// CreateAccount creates an account with one member, who has the e-mail address. If slots is 0,
 	// the account gets the plan's number of tenant slots. CreateAccount fails with invalid_request
@@ -28,16 +28,18 @@ type Accounts interface {
 	// SetActive activates or suspends the account. A call that changes nothing is not recorded. It
 	// fails with account_not_found or account_closed.
 	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
-	// ChangeSettings stores what change returns for the current settings, in one transaction, and
-	// returns it. change may be called more than once. A call that changes nothing is not recorded.
-	// It fails with account_not_found or account_closed, or with the error of change.
+	// ChangeSettings passes the current settings to change, stores the settings that change
+	// returns, and returns them, in one transaction. change may be called more than once. A call
+	// that changes nothing is not recorded. It fails with account_not_found or account_closed, or
+	// with the error of change.
 	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
 	// removes webhooks, DNS connections and integrations with their credentials. The e-mail address
-	// becomes available for a new account. The enforcement log and the event log are deleted in
-	// steps. The account's row is kept for reference. rulesLeft names the managed rules that remain
-	// in the account's tenants; the audit record lists them. A second call deletes the rest of the
-	// logs and returns the time of the first call. It fails with account_not_found.
+	// becomes available for a new account. It deletes the enforcement log and the event log in
+	// several transactions. It keeps the account's row. rulesLeft are the managed rules that remain
+	// in the account's tenants, for the audit record. If a call is interrupted, a second call
+	// deletes the rest of the logs and returns the time of the first call. It fails with
+	// account_not_found.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 
@@ -61,7 +63,7 @@ type IssuedKeys interface {
 	IssuedKey(ctx context.Context, id string) (access.Key, error)
 	// ReplaceKey replaces a key for the operator. The new key keeps the account, the name and the
 	// bounds of the old one. It fails with key_not_found or key_revoked.
-	ReplaceKey(ctx context.Context, oldID string, fresh access.Key) (access.Key, error)
+	ReplaceKey(ctx context.Context, oldID string, newKey access.Key) (access.Key, error)
 	// RevokeKey revokes a key. A second call changes nothing and returns the key with the time of
 	// the first call. RevokeKey fails with key_not_found.
 	RevokeKey(ctx context.Context, id string, now time.Time) (access.Key, error)

@@ -29,24 +29,25 @@ type AuditQuery struct {
 }
 
 // AuditChains stores the chain of audit entries of each account. A store adds the entries for acts
-// of operators, for acts of administrators on the connect pages, and for dropped entries, each in
-// the transaction of its change. The entry of a request is added when the request ends, see Act.
+// of operators, for acts of administrators on the connect pages, and for the deletion of old
+// entries. It adds each in the transaction of the change. The entry of a request is added when the
+// request ends, see Act.
 type AuditChains interface {
-	// EndAct ends the act of ctx. It adds the entry of the act with the outcome, at most once. If
-	// the outcome is nil, it adds no entry, and deletes the stored act.
+	// EndAct ends the act that ctx carries. It adds the act's entry with the outcome, at most once.
+	// If the outcome is nil, it adds no entry and deletes the stored act.
 	EndAct(ctx context.Context, outcome *audit.Outcome) error
 	// EndLostActs adds entries with the outcome audit.Unknown for at most limit acts that were
-	// stored more than age ago and did not end. It leaves out writes whose Idempotency-Key is
-	// leased. It returns the number of entries.
+	// stored more than age ago and did not end. It skips writes whose Idempotency-Key is leased,
+	// because their requests still run. It returns the number of entries.
 	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
-	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if q.Before
-	// is not kept any longer.
+	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if the
+	// entry q.Before was deleted.
 	AuditEntries(ctx context.Context, owner access.AccountID, q EntryQuery) (EntryPage, error)
 	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. If after
 	// is 0, the list begins with the oldest entry that is kept.
 	AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error)
 	// DropAuditEntries deletes entries of one account that are older than the given time, at most
-	// limit. It adds an entry that names the hash of the last deleted one. It returns the number of
+	// limit. It adds an entry with the hash of the last deleted entry. It returns the number of
 	// deleted entries, 0 if no account has such entries.
 	DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error)
 }
@@ -68,35 +69,35 @@ type EntryPage struct {
 	More    bool // older entries match the query too
 }
 
-// Act is a request whose audit entry is not written yet. It travels in the context of the request,
-// like Effects. The first transaction that changes something under an act also stores the act, so
-// that a crash does not lose it. EndAct or a Completion later turns it into an entry.
+// Act is a request whose audit entry is not written yet. The context of the request carries it,
+// like Effects. The first transaction of the request that changes something also stores the act, so
+// that a crash does not lose it. Later, EndAct or a Completion turns the act into an entry.
 type Act struct {
 	// Entry is the entry without the fields that the store sets and without the outcome. The act of
-	// a browser has no account and becomes no entry: it only supplies the client IP and the request
+	// a connect page has no account and becomes no entry. It only has the client IP and the request
 	// id for the entries that the store adds.
 	Entry audit.Entry
-	// Write identifies the write over all its attempts: the hash of its Idempotency-Key, or anything
-	// unique for a write without a key. A later attempt replaces the stored act of an
-	// earlier one that did not end.
+	// Write identifies the write in all its attempts: the hash of its Idempotency-Key, or any
+	// unique value for a write without a key. A later attempt replaces the stored act of an earlier
+	// attempt that did not end.
 	Write []byte
 
 	mu    sync.Mutex
 	state ActState
 }
 
-// ActState says what the store has of an act.
+// ActState says what is stored of an act.
 type ActState int
 
 // The states, in their order.
 const (
-	ActNew       ActState = iota // nothing
-	ActStored                    // the act, without an outcome
-	ActUncertain                 // unknown whether it has the entry: the commit had no answer
-	ActEnded                     // the entry
+	ActNew       ActState = iota // nothing is stored
+	ActStored                    // the act is stored, without an outcome
+	ActUncertain                 // the entry may be stored: the commit got no answer
+	ActEnded                     // the entry is stored
 )
 
-// State returns what the store has of the act.
+// State returns what is stored of the act.
 func (a *Act) State() ActState {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,8 +19,8 @@ type AccountSettings interface {
 // SessionRetention is how long a connect session is kept after its last link has expired.
 const SessionRetention = 30 * 24 * time.Hour
 
-// ConnectSessions stores connect sessions, each with the flow of its current link. A session stays
-// when the flow is deleted.
+// ConnectSessions stores connect sessions, each with the flow of its current link. The session is
+// kept when its flow is deleted.
 type ConnectSessions interface {
 	// StartConnectSession stores a new session and the flow of its first link, in one transaction.
 	StartConnectSession(ctx context.Context, s tenant.ConnectSession, f ConnectFlow) error
@@ -35,9 +35,10 @@ type ConnectSessions interface {
 	// state. It fails with connect_session_not_found. A link that was created by a release without
 	// sessions has no session.
 	ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error)
-	// AdvanceConnectSession stores the status of the session of a link, and the tenant unless it is empty.
-	// It changes nothing if the session has ended, the link was replaced, or the link has no session.
-	AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error
+	// AdvanceConnectSession stores the status of the session of a link, and the tenant unless it is
+	// empty. It changes nothing if the session has ended, a newer link exists, or the link has no
+	// session.
+	AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, status tenant.SessionStatus, id tenant.GUID) error
 	// DeleteConnectSessions deletes sessions whose last link expired before the given time.
 	DeleteConnectSessions(ctx context.Context, before time.Time) error
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/dnsconnection"
 )
 
-// DNSConnections stores the connections of accounts to DNS providers. Credentials are sealed and
-// bound to the connection's id. Changes by operators are recorded as described at Audit.
+// DNSConnections stores the connections of accounts to DNS providers. Credentials are encrypted and
+// bound to the connection's id. Changes by operators are recorded in the audit log, as described at
+// Audit.
 type DNSConnections interface {
 	// AddDNSConnection stores a new connection and its sealed credential. It fails with
 	// account_not_found or account_closed.

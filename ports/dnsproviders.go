@@ -13,7 +13,7 @@ import (
 type DNSProviders interface {
 	// Providers lists the providers, by id.
 	Providers(ctx context.Context) ([]dns.Provider, error)
-	// For returns a provider, accessed with a credential. It makes no call. A provider without a
-	// plugin refuses every call as Down.
+	// For returns a provider, accessed with a credential. It makes no call. If the provider has no
+	// plugin, every call fails with outcome.Down.
 	For(provider string, credential secret.Credential) DNSProvider
 }

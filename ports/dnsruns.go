@@ -11,11 +11,11 @@ import (
 )
 
 // DNSRuns stores the provisioning runs and jobs of accounts. A job is deleted with its domain, and
-// a run with its last job. Runs and jobs of other accounts are treated as unknown.
+// a run with its last job. To an account, the runs and jobs of other accounts do not exist.
 type DNSRuns interface {
 	// CreateRun stores a new run with its jobs, all or none, and commits the completion with them.
-	// A domain has at most one active job; of concurrent calls one succeeds. It fails with
-	// domain_not_found or domain_provisioning_already_active.
+	// A domain has at most one active job, so only one of several concurrent calls succeeds. It
+	// fails with domain_not_found or domain_provisioning_already_active.
 	CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *Completion) error
 	// Runs lists an account's runs, newest first, with the state derived from their jobs.
 	Runs(ctx context.Context, owner access.AccountID, q RunQuery) ([]provisioning.Run, error)
@@ -43,9 +43,10 @@ type RunQuery struct {
 // a job by incrementing its epoch, and may change the job only while the epoch is unchanged. Leases
 // use the database's clock, which all replicas share. Due times use the caller's clock.
 type DNSJobs interface {
-	// DueJobs lists at most limit jobs that are due at now and not leased. Accounts are served in
-	// turn; the account with the fewest running jobs comes first. Within an account, the job that
-	// has been due for the longest time comes first. Jobs of inactive accounts are left out.
+	// DueJobs lists at most limit jobs that are due at now and not leased. Accounts are served
+	// round-robin, beginning with the account that has the fewest running jobs. Within an account,
+	// the job that has been due for the longest time comes first. Jobs of inactive accounts are
+	// excluded.
 	DueJobs(ctx context.Context, now time.Time, limit int) ([]DueJob, error)
 	// ClaimJob claims a due job that is not leased, for the duration of the lease. It returns the
 	// job as Running with its new epoch. won is false if a different worker has claimed the job or

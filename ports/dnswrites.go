@@ -13,9 +13,9 @@ import (
 // DNSWrites stores the requests that change zones, and the values that this service wrote, to
 // distinguish them from foreign records. A value is managed only once its request is confirmed.
 type DNSWrites interface {
-	// Written lists the values that were written for a domain of the account, oldest first. It
-	// contains the last write of each purpose and value. A listed value may no longer be in the
-	// zone. The list is empty for a domain of a different account.
+	// Written lists the values that were written for a domain of the account, oldest first. Of
+	// several writes of one purpose and value it contains only the last. A listed value may no
+	// longer be in the zone. The list is empty for a domain of a different account.
 	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
 	// IntendWrite stores a write before its request is sent, and returns its id. The values are not
 	// managed yet. It fails with domain_not_found.
@@ -35,16 +35,16 @@ type DNSUndo interface {
 	RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error)
 	// BeginUndo ends the run's active jobs with provisioning.Stop, so that they do not write again,
 	// and returns the run's writes as RunWrites does. It makes the values of these writes foreign,
-	// so that a record which someone publishes after the undo is never managed. A job for whose
-	// domain the run has no writes continues. It fails with domain_provisioning_already_active
-	// while a worker executes a job, or if a different run has an active job for the domain of one
-	// of these writes.
+	// so that tenantry does not manage a record that someone publishes after the undo. A job for
+	// whose domain the run has no writes continues. It fails with
+	// domain_provisioning_already_active while a worker executes a job, or if a different run has
+	// an active job for the domain of one of these writes.
 	BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error)
 	// FinishUndo marks the writes as undone and records the operator's action, as described at
 	// Audit.
 	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done Undone) error
 }
 
-// Undone counts the values of an undo that were put back or removed, and those that were left alone
-// because someone changed them since.
+// Undone counts the values that an undo restored or removed (PutBack), and those that it did not
+// touch because someone has changed them (LeftAlone).
 type Undone struct{ PutBack, LeftAlone int }

@@ -13,9 +13,8 @@ import (
 // DomainChecks provides the verified domains of all active accounts to the worker that rereads
 // their DNS.
 type DomainChecks interface {
-	// StaleDomains lists at most limit verified domains that were last read at or before the given
-	// time, those with the oldest read first. A domain that was never read counts as read at its
-	// creation.
+	// StaleDomains lists at most limit verified domains whose last read was at or before the given
+	// time, oldest read first. A domain that was never read counts as read at its creation.
 	StaleDomains(ctx context.Context, before time.Time, limit int) ([]StaleDomain, error)
 	// DomainHealth counts verified domains.
 	DomainHealth(ctx context.Context) (DomainHealth, error)

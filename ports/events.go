@@ -14,15 +14,15 @@ import (
 // EventLogs reads the event logs of accounts. It has no method that writes: the store writes an event
 // in the transaction that changes the object.
 type EventLogs interface {
-	// LoggedEvents returns a page of the owner's log, in the order of Sequence. LogPage.Next never
-	// passes an event that is committed later. LoggedEvents fails with cursor_expired if events after
-	// q.After were deleted.
+	// LoggedEvents returns a page of the owner's log, in the order of Sequence. No event that is
+	// committed later has a Sequence of LogPage.Next or lower. LoggedEvents fails with
+	// cursor_expired if events after q.After were deleted.
 	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
-	// LastEvents returns the highest Sequence of each of the logs, 0 for an empty log.
+	// LastEvents returns the highest Sequence in the log of each owner, 0 for an empty log.
 	LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error)
 	// DropEvents deletes the events of the UTC days that ended at or before the given time. It
-	// deletes them in parts, one account after the other. A call that was interrupted can be
-	// repeated. It returns how many it deleted.
+	// deletes the events of one account after the other, so an interrupted call can be repeated. It
+	// returns the number of deleted events.
 	DropEvents(ctx context.Context, before time.Time) (int, error)
 }
 
@@ -46,6 +46,6 @@ type LogPage struct {
 	// Next is the LogQuery.After of the next page. It is at least the Sequence of the last event in
 	// Events.
 	Next int64
-	// More is true if there were more events to select when the page was read.
+	// More is true if more events matched the query when the page was read.
 	More bool
 }

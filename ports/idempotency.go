@@ -14,23 +14,23 @@ import (
 // replicas share. Expiry uses the caller's clock.
 type Idempotency interface {
 	// KeyRecord returns the record of a key. found is false for an unused key.
-	KeyRecord(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
-	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
+	KeyRecord(ctx context.Context, key idempotency.KeyID) (r idempotency.Record, found bool, err error)
+	// Claim inserts an unused key. Only one of several concurrent calls wins, and gets the name of
+	// its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver claims a key of a different attempt. from is the name of that attempt. TakeOver
-	// succeeds only if the attempt's lease has ended and the key has no answer that is valid at
-	// c.Now.
+	// TakeOver claims a key from the attempt named from. It succeeds only if that attempt's lease
+	// has expired and the key has no answer that is valid at c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key or the
 	// key no longer exists. Finish, Abandon and Release return held in the same way.
-	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
+	Hold(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
 	// Finish stores a completion when there is no change to commit it with. It may be repeated.
 	Finish(ctx context.Context, c Completion) (held bool, err error)
 	// Abandon ends an attempt without storing an answer. The key is kept until the given time. A
 	// key with an answer stays unchanged, and held is false.
-	Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
+	Abandon(ctx context.Context, key idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
 	// Release deletes the key. A key with an answer is kept, and held is false.
-	Release(ctx context.Context, at idempotency.KeyID, attempt string) (held bool, err error)
+	Release(ctx context.Context, key idempotency.KeyID, attempt string) (held bool, err error)
 	// Reap deletes at most limit keys that have expired at now and are not leased. It returns the
 	// number of deleted keys.
 	Reap(ctx context.Context, now time.Time, limit int) (int, error)
@@ -53,15 +53,15 @@ type Completion struct {
 	Attempt string
 	Answer  []byte
 	Until   time.Time
-	// Outcome is that of the audit entry, which is committed with the completion. If it is nil, the
-	// answer is a refusal that gets no entry.
+	// Outcome is the outcome of the request's audit entry, which is committed with the completion.
+	// If it is nil, the answer is a refusal, for which there is no entry.
 	Outcome *audit.Outcome
 }
 
-// Answer returns the Completion for the result of a use case, or nil if the answer is not to be
-// stored. A use case takes an Answer only if a second run would return a different result. The use
-// case calls Answer before its last change, and passes the Completion to the store. A nil Answer
-// means that the caller sent no Idempotency-Key.
+// Answer returns the Completion for the result of a use case, or nil if the answer must not be
+// stored. A use case has a parameter of this type only if a second run would return a different
+// result. It calls Answer before its last change, and passes the Completion to the store. A nil
+// Answer means that the caller sent no Idempotency-Key.
 type Answer[R any] func(R) (*Completion, error)
 
 // Completion calls a with the result. It returns nil if a is nil.

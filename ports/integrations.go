@@ -10,8 +10,9 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-// Integrations stores the integrations of accounts with sending platforms. Credentials are sealed
-// and bound to the integration's row. Integrations of other accounts are treated as unknown.
+// Integrations stores the integrations of accounts with sending platforms. Credentials are
+// encrypted and bound to the integration's row. To an account, the integrations of other accounts
+// do not exist.
 type Integrations interface {
 	// AddIntegration stores a new integration with its sealed credential, and commits the
 	// completion with it. It fails with account_not_found or account_closed.
@@ -26,12 +27,13 @@ type Integrations interface {
 	// integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
-	// commits the completion with it. It fails with integration_not_found, and with
-	// insufficient_scope if it has a connection of a mailbox that ctx hides (see WithTenants).
+	// commits the completion with it. It fails with integration_not_found. It fails with
+	// insufficient_scope if the integration has a connection of a mailbox that is not visible in
+	// ctx (see WithTenants).
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
 	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
-	// gets the same integrations. Integrations of inactive accounts are left out.
+	// gets the same integrations. Integrations of inactive accounts are excluded.
 	DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error)
 }
 
@@ -50,12 +52,13 @@ type Connections interface {
 	// BeginSession stores a new pending session before the platform is called. If the connection is
 	// neither connected nor disconnecting, BeginSession makes it pending and clears its error. The
 	// same transaction marks an earlier pending session of the mailbox as expired if that session
-	// is not Opened, and began before stale or is past its ExpiresAt. An earlier session that is
-	// Opened has a link, so the caller checks it at the platform and ends it before this call. Of
-	// concurrent calls one wins. BeginSession first checks the errors of EligibleMailbox. It then
-	// fails with mailbox_already_connected_elsewhere if a different integration holds the mailbox
-	// (see integration.ConnectionStatus.Held), or with oauth_session_pending.
-	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, stale time.Time) error
+	// is not Opened and either began before staleBefore or has reached its ExpiresAt. An earlier
+	// session that is Opened has a link, so the caller checks it at the platform and ends it before
+	// this call. Only one of several concurrent calls succeeds. BeginSession can fail like
+	// EligibleMailbox. After that check it fails with mailbox_already_connected_elsewhere if a
+	// different integration holds the mailbox (see integration.ConnectionStatus.Held), or with
+	// oauth_session_pending.
+	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, staleBefore time.Time) error
 	// PendingSession returns the pending session of a mailbox at an integration. found is false if
 	// there is none.
 	PendingSession(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (s integration.Session, found bool, err error)
@@ -63,30 +66,32 @@ type Connections interface {
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
 	// SaveSession stores a session, and c if it is not nil, and commits the completion with them.
-	// Only a pending session can change. A connected session also replaces an expired one, because
-	// only the platform knows of a success, unless the mailbox's connection is disconnecting or
-	// disconnected. Otherwise SaveSession stores nothing and saved is false. It fails like
-	// BeginSession if a different integration holds the mailbox.
+	// Only a pending session can change, with one exception: a connected session replaces an
+	// expired one, because the platform may report a success late. It does not if the mailbox's
+	// connection is disconnecting or disconnected. Otherwise SaveSession stores nothing and saved
+	// is false. It fails like BeginSession if a different integration holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
-	// taken is false if the session has ended or was already checked after the time since. Of
-	// concurrent calls one wins.
-	ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
+	// claimed is false if the session has ended or was already checked after the time since. Only
+	// one of several concurrent calls succeeds.
+	ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (claimed bool, err error)
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
 	PendingSessions(ctx context.Context, before time.Time, limit int) ([]OwnedSession, error)
 	// SaveConnection stores a connection and commits the completion with it. before is UpdatedAt of
 	// the row that the caller read, zero if there was no row. If the stored row has a different
-	// UpdatedAt, SaveConnection stores nothing and saved is false. Storing a disconnected
-	// connection ends a pending session of the mailbox as failed, with the reason disconnected.
+	// UpdatedAt, SaveConnection stores nothing and saved is false. If it stores a disconnected
+	// connection, it ends a pending session of the mailbox as failed, with the reason disconnected.
 	// SaveConnection fails with mailbox_already_connected_elsewhere. For a new connection it can
 	// also fail like EligibleMailbox.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
-	// completion with it. It merges i like SaveIntegration. It stores no connection if a listing that began later is stored. It skips
-	// connections that changed after the time began, whose mailbox was deleted, or whose mailbox a
-	// different integration holds. If a mailbox occurs several times, its last connection counts.
-	// SaveRefresh returns the number of stored connections. It fails with integration_not_found.
+	// completion with it. It merges i like SaveIntegration. It stores no connection if the result
+	// of a listing that began later is already stored. It skips a connection that changed after the
+	// time began, a connection whose mailbox was deleted, and a connection whose mailbox is
+	// connected through a different integration. If a mailbox occurs several times, its last
+	// connection counts. SaveRefresh returns the number of stored connections. It fails with
+	// integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
 }
 

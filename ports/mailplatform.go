@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ports defines the interfaces through which the core and the use cases reach the outside:
-// stores, providers, the queue and cryptography. Adapters implement them. In some code bases
-// `ports` means inbound HTTP; here it means outbound dependencies.
+// stores, providers, the queue and cryptography. Adapters implement them. In some code bases,
+// `ports` means inbound HTTP. Here it means outbound dependencies.
 //
-// Every call takes a context with a deadline. A read changes nothing. A write may be repeated
-// safely, except where its comment says otherwise. A provider call that fails returns an
-// *outcome.Error. A comment that says "fails with" names the fault codes that the method returns.
+// Every call takes a context with a deadline. A read changes nothing. It is safe to repeat a write,
+// except where its comment says otherwise. A provider call that fails returns an *outcome.Error.
+// The words "fails with" in a comment are followed by the fault codes that the method returns.
 //
 // The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,
 // dnsprovider.go), SendingPlatform (sendingplatform.go), Queue and Worker (queue.go), and the
@@ -38,9 +38,9 @@ type MailPlatform interface {
 	For(t tenant.GUID) MailTenant
 }
 
-// PlatformFacts returns what the mail platform's plugin says about the platform. The first answer
-// is kept for the life of the process, so later calls do not need the plugin. It fails with an
-// outcome error if the plugin never described the platform.
+// PlatformFacts returns the description of the mail platform by its plugin. It keeps the first
+// description until the process ends, so later calls do not need the plugin. It fails with an
+// outcome.Error if it has no description yet and the plugin does not answer.
 type PlatformFacts interface {
 	Facts(ctx context.Context) (platform.Facts, error)
 }
@@ -49,7 +49,7 @@ type PlatformFacts interface {
 // returns an error of its own and does not run write.
 type WriteGuard func(ctx context.Context, write func(context.Context) error) error
 
-// Fence returns ports in which each write runs inside a guard. Reads do not.
+// Fence returns copies of ports that run each write inside a guard. They do not guard reads.
 type Fence interface {
 	Mail(p MailPlatform, guard WriteGuard) MailPlatform
 	DNS(p DNSProvider, guard WriteGuard) DNSProvider
@@ -117,7 +117,7 @@ type TenantDirectory interface {
 // MailServer prepares a tenant's mail server and signs its domains.
 type MailServer interface {
 	// Bootstrap performs the next step of the mail server's preparation and returns the progress.
-	// It is safe to repeat at any point.
+	// It may be repeated at any time.
 	Bootstrap(ctx context.Context) (tenant.Progress, error)
 	// SMTPAuth returns the organization-wide state of authenticated SMTP, enabled or disabled.
 	SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error)
@@ -128,8 +128,8 @@ type MailServer interface {
 	MailDomains(ctx context.Context) ([]string, error)
 	// Signing returns the DKIM configuration of a domain, the zero value if there is none.
 	Signing(ctx context.Context, name string) (dns.Signing, error)
-	// EnsureSigning creates the DKIM configuration, not enabled yet, and returns it. It returns an
-	// existing configuration unchanged.
+	// EnsureSigning creates the DKIM configuration without enabling it, and returns it. It returns
+	// an existing configuration unchanged.
 	EnsureSigning(ctx context.Context, name string) (dns.Signing, error)
 	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if the platform does not see
 	// the CNAME records.
@@ -149,36 +149,38 @@ type Mailboxes interface {
 	// Mailbox returns a shared mailbox by its address. It fails with mailbox_not_found.
 	Mailbox(ctx context.Context, address string) (mailbox.Platform, error)
 	// CreateMailbox creates a shared mailbox. It fails with invalid_mailbox_email if the address is
-	// taken or rejected, and with NotReady while the mail server does not accept the domain. Unlike
-	// other writes it must not be repeated without a check: call Mailbox first.
+	// taken or rejected, and with outcome.NotReady while the mail server does not accept the
+	// domain. Unlike other writes, it must not be repeated without a call of Mailbox in between.
 	CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error)
 	// OpenSignIn sets the password of the mailbox's account, enables its sign-in and sets its
-	// sign-in name to the address. It fails with NotReady until the directory shows the account, or
-	// with weak_password.
+	// sign-in name to the address. It fails with outcome.NotReady until the directory shows the
+	// account, or with weak_password.
 	OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error
-	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with NotReady until the
-	// mail server shows the mailbox.
+	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with outcome.NotReady
+	// until the mail server shows the mailbox.
 	OpenSubmission(ctx context.Context, address string) error
 	// Rename changes a mailbox's display name. It fails with mailbox_not_found.
 	Rename(ctx context.Context, address, displayName string) error
 	// RemoveMailbox deletes a mailbox and its account by the object id, so that a new mailbox with
 	// the same address is never removed. It does nothing if neither the directory nor the mail
-	// server knows the id. It fails with NotReady while only the mail server knows it: the
-	// directory does not show a new account yet, or the deletion has not reached the mail server.
-	// For mailbox.Retention the platform can restore both.
+	// server knows the id. It fails with outcome.NotReady while only the mail server knows the id.
+	// Then either the directory does not show a new account yet, or the mail server still shows a
+	// deleted mailbox. The platform can restore both the mailbox and the account for the duration
+	// mailbox.Retention.
 	RemoveMailbox(ctx context.Context, objectID string) error
 }
 
 // SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
-// sendlimit.TenantWide, has one rule, found by its name. Foreign changes to a rule are overwritten.
+// sendlimit.TenantWide, has one rule, found by its name. Block overwrites changes that others made
+// to a rule.
 type SendRules interface {
 	// EnsureRule returns the rule of a scope. If the rule is missing, EnsureRule creates it,
 	// switched off. The platform requires senders in a rule, so the rule gets the scope's
 	// mailboxes. Without mailboxes, EnsureRule creates nothing and returns the zero Rule.
 	EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
-	// Block makes the rule of a scope block exactly these mailboxes, and returns the rule as read
-	// back. Without mailboxes it switches the rule off, and does not create a missing rule. It
-	// writes nothing if the rule is already correct.
+	// Block makes the rule of a scope block exactly these mailboxes, then reads the rule and
+	// returns it. Without mailboxes it switches the rule off, and does not create a missing rule.
+	// It writes nothing if the rule is already correct.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)
@@ -190,7 +192,7 @@ type SendRules interface {
 
 // SendTrace reads the messages that a tenant's mailboxes sent.
 type SendTrace interface {
-	// Sent returns a page of the messages of q.Senders only. The platform shows messages with
-	// minutes of delay and repeats some rows. Without senders it makes no call.
+	// Sent returns a page of the messages of q.Senders. The platform shows messages some minutes
+	// late and repeats some rows. Without senders, Sent makes no call.
 	Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Wakeup requests that a job be processed. The job's row is authoritative. A lost wake-up delays
-// the job until the next Sweep, and a duplicate has no effect.
+// Wakeup requests that a job be processed. Only the job's row says whether there is work. A lost
+// wake-up delays the job until the next Sweep, and a duplicate has no effect.
 type Wakeup struct {
 	// Kind selects the handler.
 	Kind string
@@ -25,30 +25,31 @@ type Wakeup struct {
 	// At is the due time. A zero or past time means at once.
 	At time.Time
 	// Trace is the traceparent of the request that caused the job. If it is empty, Wake uses the
-	// traceparent of its context. Inside a handler, the context still carries the traceparent of
-	// the request that caused the job.
+	// traceparent of its context. The context of a handler carries the traceparent of the request
+	// that caused the job.
 	Trace string
 }
 
 // Queue wakes jobs when they are due, at least once.
 //
-// Accounts are served round-robin. Each account has a share of the workers, and one more worker is
-// kept free. The first job of an account therefore starts at most 5 s late, however much work is
-// due for other accounts. Wake-ups with SeparateGroup form a separate account for each kind.
+// Accounts are served round-robin. No account can use all workers, and one worker is kept free. The
+// first job of an account therefore starts at most 5 s late, no matter how much work is due for
+// other accounts. Wake-ups with SeparateGroup form a separate account for each kind.
 type Queue interface {
-	// Wake enqueues wake-ups. Call it after the job's row is committed, also from handlers. A
-	// handler that starts after the call to Wake sees the committed row. A wake-up for a job whose
-	// handler is running makes the handler run again.
+	// Wake enqueues wake-ups. Call it only after the job's row is committed. A handler that starts
+	// after the call to Wake sees the committed row. A wake-up for a job whose handler is running
+	// makes the handler run again.
 	Wake(ctx context.Context, wakeups ...Wakeup) error
 }
 
-// Handler processes a job. Its context has a deadline and is cancelled when the worker stops. The
-// worker logs an error or a panic, and retries the wake-up with growing pauses. A handler may run
-// late, and twice at once for a job, so its writes must check the row's epoch.
+// Handler processes a job. Its context has a deadline and is cancelled when the worker stops. After
+// an error or a panic, the worker logs it and retries the wake-up with growing pauses. Two handlers
+// may run at the same time for one job, so a handler's writes must check the epoch in the job's
+// row.
 type Handler func(ctx context.Context, w Wakeup) error
 
 // Periodic is recurring work. It runs when a worker starts and then at every multiple of Every
-// since midnight UTC, once for all replicas. It is retried after an error like a Handler.
+// since midnight UTC, once for all replicas. After an error it is retried like a Handler.
 type Periodic struct {
 	// Kind must differ from the kinds of all handlers.
 	Kind  string
@@ -74,7 +75,7 @@ type Worker interface {
 	// still be called.
 	Stop(ctx context.Context) error
 	// Backlog returns the waiting wake-ups by kind, in alphabetical order. Kinds without waiting
-	// wake-ups are left out. The backlog of a shared queue covers all replicas.
+	// wake-ups are omitted. The backlog of a shared queue covers all replicas.
 	Backlog(ctx context.Context) ([]Backlog, error)
 }
 
@@ -94,7 +95,7 @@ func Sweep(kind string, every time.Duration, q Queue, due func(ctx context.Conte
 	return Periodic{Kind: kind, Every: every, Do: func(ctx context.Context) error {
 		missed, err := due(ctx)
 		if err != nil {
-			return fmt.Errorf("look for due jobs: %w", err)
+			return fmt.Errorf("list due jobs: %w", err)
 		}
 		return q.Wake(ctx, missed...)
 	}}

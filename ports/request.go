@@ -30,8 +30,8 @@ func RequestID(ctx context.Context) string {
 
 type tenantsKey struct{}
 
-// WithTenants returns a context in which stores show only these tenants of the owner. Everything
-// that belongs to a different tenant is treated as unknown, and lists leave it out.
+// WithTenants returns a context in which stores show only these tenants of the owner. In it,
+// objects of other tenants do not exist, and lists omit them.
 func WithTenants(ctx context.Context, tenants []tenant.GUID) context.Context {
 	return context.WithValue(ctx, tenantsKey{}, tenants)
 }
@@ -43,9 +43,9 @@ func VisibleTenants(ctx context.Context) (tenants []tenant.GUID, limited bool) {
 	return tenants, limited
 }
 
-// Effects collects the effects of a request. Adapters record them: provider ports record calls and
-// answers, stores record changes and completions. Without Effects in the context, recording does
-// nothing.
+// Effects collects the effects of a request. Adapters record the effects: providers' adapters
+// record calls and answers, and stores record changes and completions. If the context has no
+// Effects, nothing is recorded.
 type Effects struct {
 	mu      sync.Mutex
 	seen    idempotency.Effects
@@ -66,15 +66,15 @@ func (e *Effects) Seen() idempotency.Effects {
 	return e.seen
 }
 
-// Stop makes provider ports refuse further calls in the context. Unlike cancellation, this also
-// affects work that was detached from the context.
+// Stop makes the providers' adapters refuse further calls of the request. Unlike a cancellation of
+// the context, this also affects work that was detached from it.
 func (e *Effects) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = true
 }
 
-// Stopped reports whether provider ports must refuse calls in ctx.
+// Stopped reports whether the providers' adapters must refuse calls with ctx.
 func Stopped(ctx context.Context) bool {
 	e, ok := ctx.Value(effectsKey{}).(*Effects)
 	if !ok {
@@ -87,28 +87,29 @@ func Stopped(ctx context.Context) bool {
 
 // RecordCall records that a provider was called, whatever the outcome.
 func RecordCall(ctx context.Context) {
-	note(ctx, func(e *idempotency.Effects) { e.Asked = true })
+	record(ctx, func(e *idempotency.Effects) { e.Asked = true })
 }
 
 // RecordAnswer records that a provider answered or that the live DNS was read.
 func RecordAnswer(ctx context.Context) {
-	note(ctx, func(e *idempotency.Effects) { e.Asked, e.Answered = true, true })
+	record(ctx, func(e *idempotency.Effects) { e.Asked, e.Answered = true, true })
 }
 
 // RecordChange records that something was stored, or may have been stored.
 func RecordChange(ctx context.Context) {
-	note(ctx, func(e *idempotency.Effects) { e.Changed = true })
+	record(ctx, func(e *idempotency.Effects) { e.Changed = true })
 }
 
 // RecordCompletion records that a Completion was committed.
 func RecordCompletion(ctx context.Context) {
-	note(ctx, func(e *idempotency.Effects) { e.Completed = true })
+	record(ctx, func(e *idempotency.Effects) { e.Completed = true })
 }
 
-func note(ctx context.Context, what func(*idempotency.Effects)) {
+// record applies a change to the effects that ctx carries, if it carries any.
+func record(ctx context.Context, change func(*idempotency.Effects)) {
 	if e, ok := ctx.Value(effectsKey{}).(*Effects); ok {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		what(&e.seen)
+		change(&e.seen)
 	}
 }

@@ -13,12 +13,12 @@ type Sealer interface {
 	Open(sealed []byte, associatedData string) (secret.Text, error)
 }
 
-// Fingerprinter compares texts without storing them. A fingerprint reveals nothing without the key,
-// which is not in the database.
+// Fingerprinter compares texts without storing them. Without the key, which is not in the database,
+// a fingerprint reveals nothing about its text.
 type Fingerprinter interface {
 	// Fingerprint returns the text's fingerprint, with the name of the key that made it.
 	Fingerprint(text []byte) ([]byte, error)
-	// Matches reports whether the fingerprint belongs to the text, also after key rotations. A
-	// fingerprint that was made with a deleted key matches no text.
+	// Matches reports whether the fingerprint belongs to the text. It also works after key
+	// rotations. A fingerprint that was made with a deleted key matches no text.
 	Matches(text, fingerprint []byte) bool
 }

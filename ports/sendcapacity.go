@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendCapacity stores the data from which the headroom is computed. Tenants of other accounts are
-// treated as unknown.
+// SendCapacity stores the data from which the headroom of a tenant is computed (see
+// tenant.Headroom). To an account, the tenants of other accounts do not exist.
 type SendCapacity interface {
 	// SaveLicenses stores the licences that the platform reported at a time. It ignores them if a
 	// later report is already stored. It fails with tenant_not_found.

@@ -13,8 +13,8 @@ import (
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
 	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
-	// before the time behind.
-	SendHealth(ctx context.Context, now, behind time.Time) (SendHealth, error)
+	// before the time laggingBefore.
+	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.
 	SendStandings(ctx context.Context, owner access.AccountID) (map[tenant.GUID]SendStanding, error)
@@ -22,13 +22,14 @@ type SendWatch interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// Due is when the longest-due tenant without a lease became due, zero if none is due.
+	// Due is when the tenant that has been due for the longest time became due. It ignores tenants
+	// with a lease. It is zero if no tenant is due.
 	Due time.Time
-	// Limited is the number of tenants with an enforced limit that grant access. Behind is the
-	// number of these that are lagging.
+	// Limited is the number of tenants that have an enforced limit and a valid consent. Behind is
+	// the number of these tenants that are lagging.
 	Limited, Behind int
-	// Blocked is the number of blocked mailboxes. Stranded is the number of these in tenants that
-	// deny access, so that they cannot be unblocked.
+	// Blocked is the number of blocked mailboxes. Stranded is the number of blocked mailboxes in
+	// tenants that deny access, so that tenantry cannot unblock them.
 	Blocked, Stranded int
 }
 

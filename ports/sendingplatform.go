@@ -18,7 +18,7 @@ import (
 // unsupported operation, and with invalid_request for invalid settings. Each call counts as one
 // request for the rate limits of the platform.
 type SendingPlatform interface {
-	// Check tests the credential and returns the workspaces that the credential reaches.
+	// Check tests the credential and returns the workspaces to which it has access.
 	Check(ctx context.Context) (integration.Reach, error)
 	// Account returns the account with this address, ignoring case, or the zero Account.
 	Account(ctx context.Context, address string) (integration.Account, error)
@@ -43,10 +43,10 @@ type SendingPlatforms interface {
 	// field `api_key`. Its errors do not quote the text. It fails with unknown_provider or
 	// invalid_request.
 	Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error)
-	// Capabilities returns what an integration can do if its credential has the given fields. It
-	// makes no call. A provider without a plugin has no capabilities.
-	Capabilities(ctx context.Context, provider string, given []string) integration.Capabilities
-	// For returns a platform, accessed with a credential. It makes no call. A provider without a
-	// plugin refuses every call as Down.
+	// Capabilities returns what an integration can do if its credential has these fields. It makes
+	// no call. A provider without a plugin has no capabilities.
+	Capabilities(ctx context.Context, provider string, fields []string) integration.Capabilities
+	// For returns a platform, accessed with a credential. It makes no call. If the provider has no
+	// plugin, every call fails with outcome.Down.
 	For(provider string, credential secret.Credential) SendingPlatform
 }

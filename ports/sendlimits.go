@@ -12,15 +12,17 @@ import (
 )
 
 // SendPolicies stores the send limits that accounts set for their tenants. A policy is in force
-// only while its domain and its tenant exist. Tenants of other accounts are treated as unknown.
+// only while its domain and its tenant exist. To an account, the tenants of other accounts do not
+// exist.
 type SendPolicies interface {
 	// Policies lists the policies in force for a tenant, by scope. It fails with tenant_not_found.
 	Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error)
 	// Policy returns the policy in force for a scope. It fails with tenant_not_found or
 	// policy_not_found.
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
-	// ReservePolicy reserves a scope for a policy. It returns the policy in force. If there is
-	// none, it returns a policy without a limit, which stays invisible until SavePolicy. It fails
+	// ReservePolicy reserves a scope for a policy, so that RuledScopes lists the scope. It returns
+	// the policy in force. If there is none, it stores and returns a policy without a limit.
+	// Policies and Policy do not return that policy until SavePolicy puts it in force. It fails
 	// with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
@@ -38,9 +40,9 @@ type TenantTimeZones interface {
 	// TimeZone returns a tenant's time zone, as an IANA name, and the account that holds the tenant. It
 	// fails with tenant_not_found.
 	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
-	// SetTimeZone changes a tenant's time zone, recorded as described at Audit. A change resets the
-	// mark, so that messages are counted again by the new days. It also invalidates the claim of a
-	// running pass. It fails with tenant_not_found.
+	// SetTimeZone changes a tenant's time zone and records the change, as described at Audit. It
+	// resets the mark, so that messages are counted again by the new days. It also invalidates the
+	// claim of a running pass. It fails with tenant_not_found.
 	SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
 }
 
@@ -49,11 +51,11 @@ type TenantTimeZones interface {
 // times use the caller's clock.
 type SendRuns interface {
 	// DueTenants lists at most limit tenants that are due at now and not leased. Accounts are
-	// served in turn; the account with the fewest running passes comes first. Within an account,
-	// the tenant that has been due for the longest time comes first. Tenants with a revoked consent
-	// or an unprepared mail server are left out. Tenants of suspended accounts are included, so
-	// that their mailboxes are unblocked. A due time that is too far ahead can only come from clock
-	// skew and counts as due now.
+	// served round-robin, beginning with the account that has the fewest running passes. Within an
+	// account, the tenant that has been due for the longest time comes first. Tenants with a
+	// revoked consent or an unprepared mail server are excluded. Tenants of suspended accounts are
+	// included, so that their mailboxes are unblocked. A due time that is too far ahead can only
+	// come from clock skew and counts as due now.
 	DueTenants(ctx context.Context, now time.Time, limit int) ([]DueTenant, error)
 	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
 	// It does not change the due time.
@@ -67,7 +69,7 @@ type SendRuns interface {
 	// if it is false.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
 	// SendBoxes lists the tenant's mailboxes by address, with their counts of the days that began
-	// at the time since or later. Sent is not set.
+	// at the time since or later. It does not set MailboxState.Sent.
 	SendBoxes(ctx context.Context, r SendRun, since time.Time) ([]SendBox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
@@ -125,8 +127,8 @@ func (b SendBox) On(day sendlimit.Day) sendlimit.MailboxState {
 
 // SendCounts is the result of reading a tenant's trace.
 type SendCounts struct {
-	// Today is the start of the day whose count is shown as the current day's, zero if that day was
-	// not counted.
+	// Today is the start of the current day, zero if the current day was not counted. The counts of
+	// that day become the mailboxes' counts of today.
 	Today time.Time
 	At    time.Time // time of the count
 	Mark  time.Time // zero leaves the mark unchanged
@@ -137,7 +139,7 @@ type SendCounts struct {
 // SendChanges is the outcome of a pass.
 type SendChanges struct {
 	// At is the time of storage. Events get this time, or one millisecond after the tenant's newest
-	// event if that is later. Events therefore stay ordered if a clock steps back.
+	// event if that is later. Events therefore stay ordered if a clock goes back.
 	At time.Time
 	// Done are the mailboxes that are now blocked or unblocked. Only an actual change gets an
 	// event, so SaveChanges may be repeated.
@@ -145,7 +147,7 @@ type SendChanges struct {
 	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, and all other
 	// intents of the tenant are deleted.
 	Open []string
-	// Emptied lists scopes that have no policy in force and whose rules block no mailbox. What is
-	// stored of their policies is deleted if the domain of the policy no longer exists.
+	// Emptied lists scopes that have no policy in force and whose rules block no mailbox. If the
+	// domain of such a scope no longer exists, SaveChanges deletes the stored policy.
 	Emptied []string
 }

@@ -24,14 +24,14 @@ type Keys interface {
 	Account(ctx context.Context, id access.AccountID) (access.Account, error)
 	// Member reports whether the address is a member of the account.
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
-	// RotateKey replaces the key with this id by a new one in one transaction. Of concurrent calls
-	// one wins. The new key keeps the old name and bounds. It fails with invalid_api_key if the old key is no
-	// longer valid.
-	RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error
+	// RotateKey replaces the key with this id by a new one in one transaction. Only one of several
+	// concurrent calls succeeds. The new key keeps the old name and bounds. It fails with
+	// invalid_api_key if the old key is no longer valid.
+	RotateKey(ctx context.Context, owner access.AccountID, oldID string, newKey access.Key) error
 }
 
-// AccountKeys manages the API keys of an account for its own callers. Keys of other accounts are
-// treated as unknown. Each change is one transaction with the completion of its answer.
+// AccountKeys manages the API keys of an account for its own callers. To an account, the keys of
+// other accounts do not exist. Each change is one transaction with the completion of its answer.
 type AccountKeys interface {
 	// KeyPage lists the keys of the account, newest first, including revoked keys, each with its
 	// last use.
@@ -40,10 +40,10 @@ type AccountKeys interface {
 	AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error)
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
 	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
-	// RenewKey gives a key the hash and the hint of fresh. The replaced secret is accepted until
+	// RenewKey gives a key the hash and the hint of newKey. The replaced secret is accepted until
 	// oldUntil. Secrets that were replaced earlier end at oldUntil at the latest. It fails with
 	// key_revoked.
-	RenewKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *Completion) error
+	RenewKey(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
 	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked already.
 	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
 }
@@ -84,15 +84,15 @@ type Tenants interface {
 	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *Completion) error
 }
 
-// Assignments stores which account a managed tenant is assigned to.
+// Assignments stores to which account each managed tenant is assigned.
 type Assignments interface {
 	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found for
 	// an unknown tenant, and for a tenant that its account has connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
-	// Withdraw ends an assignment for the operator and returns the account. The change is recorded
+	// Withdraw ends an assignment for the operator and returns the account. It records the change
 	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
-	// reports it until the account deletes the tenant or holds it again. It fails with
-	// tenant_not_found.
+	// returns true from then on, until the account deletes the tenant or holds it again. It fails
+	// with tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
@@ -101,19 +101,20 @@ type Assignments interface {
 // Discoveries stores the results of discovery.
 type Discoveries interface {
 	// SaveDiscovery merges the platform's lists into the stored domains and mailboxes of a tenant,
-	// with the Merge methods of both. It adds rows for what is new. A nil list means that the
-	// platform's list was not available; the stored rows stay unchanged. They also stay unchanged
-	// if the result of a later list is already stored.
+	// with the Merge methods of both. It adds a row for each new domain and mailbox. A nil list
+	// means that the platform's list was not available, and the stored rows stay unchanged. They
+	// also stay unchanged if the result of a later list is already stored.
 	//
-	// A missed domain or mailbox is marked as missing, and is listed and counted no longer. It is
-	// removed when it is missed again observation.ReplicaLag later. Rows created after Began are
-	// not marked, nor are rows whose creation a request claimed within the last hour. A listed
-	// mailbox in stage reserved becomes ready and foreign. One in stage creating becomes created.
-	// The listed sign-in name of a managed mailbox is stored once it equals the address.
+	// A missed domain or mailbox is marked as missing, and is no longer listed and counted. It is
+	// removed when a discovery at least observation.ReplicaLag later misses it again. Rows created
+	// after Began are not marked, nor are rows whose creation a request claimed within the last
+	// hour. A listed mailbox in stage reserved becomes ready and foreign. One in stage creating
+	// becomes created. The listed sign-in name of a managed mailbox is stored once it equals the
+	// address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
-	// is not blocked when it is found again. A mailbox that a pass intends to block stays until a
-	// pass knows the outcome. Domains and mailboxes that Removals has removed are left out as
+	// is not blocked when it is found again. A mailbox that a pass intends to block is kept until a
+	// pass knows the outcome. Domains and mailboxes that Removals has removed are omitted, as
 	// described there. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
@@ -127,19 +128,19 @@ type Found struct {
 	// At is the time of storage, and not before Began. Events get this time, as with
 	// SendChanges.At.
 	At time.Time
-	// Domains and Mailboxes are what the platform lists, and what it shows by name without listing
-	// it. The names of Domains are canonical; see domain.Listed.
+	// Domains and Mailboxes are the objects that the platform lists, and those that it does not
+	// list but returns by name. The names of Domains are canonical, see domain.Listed.
 	Domains   []domain.Platform
 	Mailboxes []mailbox.Platform
-	// MissedDomains and MissedMailboxes are the names and addresses that the platform does not list
-	// and does not show by name either.
+	// MissedDomains and MissedMailboxes are the names and addresses that the platform neither lists
+	// nor returns by name.
 	MissedDomains, MissedMailboxes map[string]bool
 }
 
 // Domains stores the custom domains of the owner's tenants.
 type Domains interface {
-	// Domains lists the added domains of a tenant by name. Missing domains are treated as unknown
-	// by all methods except ReserveDomain. It fails with tenant_not_found.
+	// Domains lists the added domains of a tenant by name. For all methods except ReserveDomain,
+	// missing domains do not exist. It fails with tenant_not_found.
 	Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error)
 	// Domain returns an added domain by its name. It fails with tenant_not_found or
 	// domain_not_found.
@@ -147,10 +148,10 @@ type Domains interface {
 	// DomainByID returns an added domain by its row id. It fails with domain_not_found.
 	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
 	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
-	// domain has a row already, it returns that row; Added reports whether the domain was added. A
-	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
-	// reservation of the row. If Removals has removed the domain, discoveries no longer leave it
-	// out, and if a removal has begun, a later one is not its repetition. It runs in one
+	// domain has a row already, it returns that row, in which Added says whether the domain was
+	// added. A missing domain becomes a reservation again. ReservedAt is later than that of every
+	// earlier reservation of the row. If Removals has removed the domain, discoveries may find it
+	// again, and if a removal has begun, a later one is not its repetition. It runs in one
 	// transaction under a lock on the tenant. It fails with tenant_not_found, or with
 	// domain_limit_reached if the domain needs a new reservation and the tenant has max rows.
 	// Reservations count, missing domains do not.
@@ -167,8 +168,8 @@ type Domains interface {
 
 // MailboxStore stores the shared mailboxes of the owner's tenants.
 type MailboxStore interface {
-	// Mailboxes lists a tenant's mailboxes by address. It leaves out missing mailboxes, and
-	// mailboxes whose creation has not reached the platform. It fails with tenant_not_found.
+	// Mailboxes lists a tenant's mailboxes by address. It omits missing mailboxes, and mailboxes
+	// whose creation has not reached the platform. It fails with tenant_not_found.
 	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.
@@ -194,8 +195,9 @@ type MailboxStore interface {
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 
-// ConnectFlows stores the steps of browsers that connect a tenant. ConnectSessions starts the flows.
-// A flow is found by the hash of its state. Of concurrent calls that take the same step, one wins.
+// ConnectFlows stores the flows in which a browser connects a tenant. ConnectSessions starts the
+// flows. A flow is found by the hash of its state. Only one of several concurrent calls can take
+// the same step.
 type ConnectFlows interface {
 	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
 	// with connect_link_invalid if the flow is at a different step or expired at now.
@@ -213,10 +215,10 @@ type ConnectStep string
 // The steps of a flow, in order.
 const (
 	FlowStarted   ConnectStep = "started"    // the link was created
-	FlowSigningIn ConnectStep = "signing_in" // consent answered; the browser signs in
-	FlowProving   ConnectStep = "proving"    // the sign-in's code is being redeemed
-	FlowConfirm   ConnectStep = "confirm"    // proved; the page asks to confirm
-	FlowDone      ConnectStep = "done"       // connected, cancelled or refused
+	FlowSigningIn ConnectStep = "signing_in" // the consent was given; the administrator signs in
+	FlowProving   ConnectStep = "proving"    // tenantry redeems the code of the sign-in
+	FlowConfirm   ConnectStep = "confirm"    // the sign-in is proved; the page asks for confirmation
+	FlowDone      ConnectStep = "done"       // the tenant was connected, or the flow was cancelled or refused
 )
 
 // ConnectFlow is one attempt of an administrator to connect a tenant in a browser.
@@ -231,7 +233,7 @@ type ConnectFlow struct {
 	// SignInHash is the hash of the state of the sign-in.
 	SignInHash [32]byte
 	Nonce      string
-	// Verifier is sealed.
+	// Verifier is the encrypted PKCE verifier of the sign-in.
 	Verifier      []byte
 	Administrator tenant.Administrator
 	Profile       tenant.Profile

@@ -18,24 +18,25 @@ type Webhooks interface {
 	// events that are logged from now on. It fails with webhook_limit_reached if the account has
 	// webhook.MaxPerAccount.
 	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
-	// Webhooks lists at most limit webhooks of the owner, newest first, beginning with the one
-	// before the id. An empty id begins with the newest.
+	// Webhooks lists at most limit webhooks of the owner that are older than the webhook with the
+	// id before, newest first. An empty id begins with the newest.
 	Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error)
 	Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error)
-	// ChangeWebhook stores what change makes of the webhook, and commits the completion with it.
-	// It may call change more than once. If the webhook gets enabled, it gets the events that are
-	// logged from now on. If it gets disabled, its pending deliveries fail and the event
-	// webhook.disabled is logged with the reason.
+	// ChangeWebhook applies change to the stored webhook, stores the result, and commits the
+	// completion with it. It may call change more than once. If change enables the webhook, the
+	// webhook gets the events that are logged from now on. If change disables it, its pending
+	// deliveries fail, and the event webhook.disabled is logged with the reason.
 	ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, completion *Completion,
 		change func(*webhook.Webhook)) (webhook.Webhook, error)
 	// RemoveWebhook deletes a webhook with its deliveries, and commits the completion with it.
 	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
-	// Replay makes the webhook get the events of its account's log again that follow the position.
-	// It fails with cursor_expired if some of them were deleted.
+	// Replay makes the webhook get again all events of its account's log after the position. It
+	// fails with cursor_expired if some of these events were deleted.
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
-	// DisableFailing disables at most limit webhooks of active accounts that are failing since the
-	// given time or longer and have no pending delivery, as ChangeWebhook does. It returns how many
-	// it disabled. SaveDeliveries disables those with pending deliveries when the next try fails.
+	// DisableFailing disables at most limit webhooks, as ChangeWebhook does, and returns how many
+	// it disabled. It selects webhooks of active accounts that have been failing at least since the
+	// given time and have no pending delivery. A failing webhook with a pending delivery is
+	// disabled by SaveDeliveries when the next try fails.
 	DisableFailing(ctx context.Context, since time.Time, limit int) (int, error)
 }
 
@@ -52,8 +53,8 @@ type ReplayFrom struct {
 // Methods that claim deliveries lease them, by the database's clock. A claimed delivery has a new
 // Epoch, and only its claimer can store the result.
 type Deliveries interface {
-	// AccountsBehind lists at most limit active accounts with an event in their log that the position
-	// of an enabled webhook has not reached, in random order.
+	// AccountsBehind lists at most limit active accounts, in random order, whose log has events
+	// after the position of an enabled webhook.
 	AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error)
 	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
 	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
@@ -61,23 +62,24 @@ type Deliveries interface {
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FannedOut, error)
 
 	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.Concurrent and the
-	// slots allow, in one transaction. It leaves out webhooks that are disabled or deleted, and
-	// those of inactive accounts.
+	// slots allow, in one transaction. It skips webhooks that are disabled or deleted, and those of
+	// inactive accounts.
 	ClaimDeliveries(ctx context.Context, webhooks []DueWebhook, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
-	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false if the webhook
-	// has webhook.MaxConcurrent claimed deliveries; nothing is stored then.
+	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false, and nothing is
+	// stored, if the webhook already has webhook.MaxConcurrent claimed deliveries.
 	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (d ClaimedDelivery, claimed bool, err error)
 	// SaveDeliveries stores claimed deliveries after their tries and ends their leases, in one
-	// transaction. The results also change the webhooks, as Webhook.After says. The list that it
-	// returns is in the order of tried.
+	// transaction. It also changes the webhooks by the results, as Webhook.After says. The result
+	// has the order of tried.
 	SaveDeliveries(ctx context.Context, tried []TriedDelivery, now time.Time) ([]SavedDelivery, error)
 	// ReleaseDelivery ends the lease of a claimed delivery that was not tried.
 	ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error
 
 	// ListDeliveries returns deliveries of a webhook. It fails with webhook_not_found.
 	ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q DeliveryQuery) ([]webhook.Delivery, error)
-	// Redeliver makes a delivery pending and due at now, with all tries left. If a try is in
-	// progress, its result counts. It fails with webhook_not_found and webhook_delivery_not_found.
+	// Redeliver makes a delivery pending and due at now, with all tries left. The result of a try
+	// in progress counts as one of these tries. It fails with webhook_not_found and
+	// webhook_delivery_not_found.
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 
 	// DueWebhooks lists at most limit webhooks with a due delivery that is not claimed, of all
@@ -91,8 +93,8 @@ type Deliveries interface {
 // Slots limit how many deliveries are claimed.
 type Slots struct {
 	All int
-	// Unproven is how many of them webhooks can get that are not proven, and Failing how many of
-	// those failing webhooks can get.
+	// Unproven is how many of all slots webhooks that are not proven can get. Failing is how many
+	// of these failing webhooks can get.
 	Unproven, Failing int
 	// Conduct returns what the claimer has seen of a webhook's endpoint.
 	Conduct func(webhookID string) webhook.Conduct
@@ -141,7 +143,7 @@ type ClaimedDelivery struct {
 	webhook.Delivery
 
 	Webhook webhook.Webhook
-	// Standing is that of the slot which the claim took.
+	// Standing is the standing for which the claim took a slot.
 	Standing webhook.Standing
 	// Event is nil if the event was deleted.
 	Event *event.Event
@@ -156,12 +158,12 @@ type TriedDelivery struct {
 	Gone bool
 }
 
-// SavedDelivery tells what became of a TriedDelivery.
+// SavedDelivery is the result of storing a TriedDelivery.
 type SavedDelivery struct {
-	// Saved is false if a later claim has the delivery, or if the delivery is not pending. It is
-	// unchanged then.
+	// Saved is false, and the delivery is unchanged, if it was claimed again or is no longer
+	// pending.
 	Saved bool
-	// Due is true if the webhook has due deliveries that no claim has.
+	// Due is true if the webhook has due deliveries that are not claimed.
 	Due bool
 }
 
@@ -185,8 +187,8 @@ type WebhookHealth struct {
 	Failing int
 	// Pending is the number of pending deliveries.
 	Pending int
-	// OldestDue is the time since which a delivery to a webhook that is not failing is due. It is
-	// zero if none is due.
+	// OldestDue is when the oldest due delivery became due. It ignores deliveries to failing
+	// webhooks. It is zero if none is due.
 	OldestDue time.Time
 }
 

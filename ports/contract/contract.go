@@ -23,7 +23,7 @@
 //   - limiter.go: the rate limiter.
 //
 // The tests of this package run each suite on adapters that break one promise, and fail if the
-// suite does not detect it.
+// suite does not detect the break.
 package contract
 
 import (
@@ -36,8 +36,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// T has the methods of *testing.T that checks use. *testing.T implements it, and so does the runner
-// of `tenantry plugin test`, which links no package testing.
+// T has the methods of *testing.T that checks use. *testing.T and the runner of `tenantry plugin
+// test` implement it. That runner does not import package testing.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -62,15 +62,15 @@ type Runner[R any] interface {
 type Check[E any] struct {
 	// ID names the check for people and reports: kind, area and name, such as dns/write/repeated.
 	ID string
-	// Proves is the sentence that is true of an adapter that passes.
+	// Proves is a sentence that is true for every adapter that passes.
 	Proves string
 	Run    func(t T, env E)
 }
 
 // run runs each check as a subtest in the environment that open returns.
 func run[R Runner[R], E any](t R, checks []Check[E], open func(T) E) {
-	for _, c := range checks {
-		t.Run(c.ID, func(t R) { c.Run(t, open(t)) })
+	for _, check := range checks {
+		t.Run(check.ID, func(t R) { check.Run(t, open(t)) })
 	}
 }
 

@@ -31,8 +31,8 @@ type DNSProviderEnv interface {
 	Put(t T, zone string, s dns.RRSet)
 	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t T, zone string) []dns.RRSet
-	// Lose makes the changing request of the next Apply time out. With LosesRequest the provider
-	// does not receive the request. With LosesAnswer the provider performs it.
+	// Lose makes the writing request of the next Apply time out. With LosesRequest the provider
+	// does not receive the request. With LosesAnswer the provider receives and performs it.
 	Lose(t T, failure Failure)
 }
 
@@ -54,8 +54,8 @@ func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet 
 	return dns.RRSet{Name: name, Type: kind, TTL: ttl, Values: values}
 }
 
-// The TTLs of the sets that the checks write: of new sets, and of sets that exist before. Many providers
-// refuse a TTL of less than an hour, and some allow only a few values.
+// newTTL is the TTL of sets that the checks create, existingTTL that of most sets that exist before
+// a check. Many providers refuse a TTL of less than an hour, and some allow only a few values.
 const (
 	newTTL      = 3600
 	existingTTL = 7200
@@ -80,14 +80,14 @@ func findZone(t T, p ports.DNSProvider, name string) dns.Zone {
 }
 
 func sortedSets(sets []dns.RRSet) []dns.RRSet {
-	out := append([]dns.RRSet{}, sets...)
-	for i := range out {
-		out[i].Values = slices.Sorted(slices.Values(out[i].Values))
+	sorted := append([]dns.RRSet{}, sets...)
+	for i := range sorted {
+		sorted[i].Values = slices.Sorted(slices.Values(sorted[i].Values))
 	}
-	slices.SortFunc(out, func(a, b dns.RRSet) int {
+	slices.SortFunc(sorted, func(a, b dns.RRSet) int {
 		return strings.Compare(a.Name+" "+string(a.Type), b.Name+" "+string(b.Type))
 	})
-	return out
+	return sorted
 }
 
 // requireZone checks that the zone holds exactly these record sets, including their TTLs.
@@ -186,22 +186,27 @@ var zoneReadChecks = []providerCheck{
 }
 
 // silentProviderEnv is a DNSProviderEnv that can see whether the adapter ends its requests to the
-// provider. The host ends a cancelled call itself, so a plugin that goes on is seen only there.
+// provider. The plugin host ends a cancelled call itself. Therefore only the provider can see
+// whether the plugin continues.
 type silentProviderEnv interface {
-	// Silent returns the adapter under test at a provider that never answers. asked is closed when the
-	// provider gets a request. requireQuiet fails the check if a request stays open.
-	Silent(t T) (p ports.DNSProvider, asked <-chan struct{}, requireQuiet func(T))
+	// Silent returns the adapter under test at a provider that never answers. requested is closed
+	// when the provider gets a request. requireQuiet fails the check if a request stays open.
+	Silent(t T) (p ports.DNSProvider, requested <-chan struct{}, requireQuiet func(T))
 }
 
 // requireEndOfRequests cancels a call while the provider does not answer. start starts the call. asked
 // and requireQuiet are those of silentProviderEnv.
 func requireEndOfRequests(t T, start func(context.Context) <-chan error, asked <-chan struct{}, requireQuiet func(T)) {
 	t.Helper()
+<<<<<<< HEAD
+=======
+	p, requested, requireQuiet := env.Silent(t)
+>>>>>>> 05f255cf2b07546596d75e8560ec6f0942a0382f
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := start(ctx)
 	select {
-	case <-asked:
+	case <-requested:
 	case err := <-ended:
 		t.Fatalf("got %v from a provider that does not answer", err)
 	case <-time.After(hangTimeout):
@@ -279,7 +284,7 @@ var zoneWriteChecks = []providerCheck{
 		at := findZone(t, env.Provider(), zone)
 		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(old.Values), "MS=ms12345678")...)
 		seen := old
-		seen.TTL = 60 // a resolver shows the remaining TTL; the plan must not change the TTL
+		seen.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
 		after := want
 		after.TTL = 60
 		got, err := env.Provider().Apply(callContext(t), at, []dns.Change{{Before: seen, After: after}})
@@ -294,18 +299,18 @@ var zoneWriteChecks = []providerCheck{
 		for _, s := range existingRecords(zone) {
 			env.Put(t, zone, s)
 		}
-		past := existingRecords(zone)
+		before := existingRecords(zone)
 		at := findZone(t, env.Provider(), zone)
 		mx := recordSet(zone, dns.MX, newTTL, "0 new.mail.example")
-		spf := recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:old.example include:new.example ~all", past[1].Values[1])
+		spf := recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:old.example include:new.example ~all", before[1].Values[1])
 		key := recordSet("vendor."+zone, dns.TXT, newTTL, strings.Repeat("0123456789", 30)+`"\`)
 		_, err := env.Provider().Apply(callContext(t), at, []dns.Change{
-			{Before: past[0], After: mx}, {Before: past[1], After: spf},
-			{Before: past[3], After: recordSet("vendor."+zone, dns.CNAME, 0)},
+			{Before: before[0], After: mx}, {Before: before[1], After: spf},
+			{Before: before[3], After: recordSet("vendor."+zone, dns.CNAME, 0)},
 			{Before: recordSet(key.Name, dns.TXT, 0), After: key},
 		})
 		must(t, "apply", err)
-		requireZone(t, env, zone, mx, spf, key, past[2], past[4])
+		requireZone(t, env, zone, mx, spf, key, before[2], before[4])
 	}},
 	{"dns/write/repeated", "repeating a write changes nothing and succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
@@ -364,7 +369,7 @@ var zoneWriteChecks = []providerCheck{
 
 var zoneMovedChecks = []providerCheck{
 	{"dns/write/changed-since-plan", "a record set that changed since the plan stops the whole write", func(t T, env DNSProviderEnv) {
-		for name, by := range map[string]func(dns.RRSet) dns.RRSet{
+		for name, change := range map[string]func(dns.RRSet) dns.RRSet{
 			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
 			"one value more": func(s dns.RRSet) dns.RRSet {
 				return recordSet(s.Name, s.Type, s.TTL, append(s.Values[:2:2], "more")...)
@@ -376,7 +381,7 @@ var zoneMovedChecks = []providerCheck{
 			old := existingRecords(zone)[1]
 			env.Put(t, zone, old)
 			at := findZone(t, env.Provider(), zone)
-			now := by(old)
+			now := change(old)
 			env.Put(t, zone, now)
 			_, err := env.Provider().Apply(callContext(t), at, append(creations(newMailRecords(zone)),
 				dns.Change{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
@@ -391,11 +396,11 @@ var zoneMovedChecks = []providerCheck{
 	{"dns/write/created-meanwhile", "a record set that somebody else created first is not overwritten", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
-		theirs := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
-		env.Put(t, zone, theirs)
+		foreign := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
+		env.Put(t, zone, foreign)
 		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
 		requireChangedZone(t, "apply", err)
-		requireZone(t, env, zone, theirs)
+		requireZone(t, env, zone, foreign)
 	}},
 	{"dns/write/beside-cname", "no record set is added beside a CNAME", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
@@ -417,29 +422,29 @@ var zoneMovedChecks = []providerCheck{
 		at := findZone(t, env.Provider(), zone)
 		const writers = 4
 		errs := make([]error, writers)
-		var all panics.Group
+		var running panics.Group
 		for i := range writers {
-			all.Go(func() {
+			running.Go(func() {
 				_, errs[i] = env.Provider().Apply(callContext(t), at, []dns.Change{
 					{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
 				})
 			})
 		}
-		all.Wait()
-		won := -1
+		running.Wait()
+		winner := -1
 		for i, err := range errs {
 			switch {
-			case err == nil && won < 0:
-				won = i
+			case err == nil && winner < 0:
+				winner = i
 			case err == nil:
-				t.Fatalf("writers %d and %d both won", won, i)
+				t.Fatalf("writers %d and %d both succeeded", winner, i)
 			default:
 				requireChangedZone(t, fmt.Sprint("writer ", i), err)
 			}
 		}
-		if won < 0 {
+		if winner < 0 {
 			t.Fatal("no writer succeeded")
 		}
-		requireZone(t, env, zone, recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", won)))
+		requireZone(t, env, zone, recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", winner)))
 	}},
 }

@@ -121,9 +121,9 @@ var dnsChecks = []dnsCheck{
 	{"without wanted records no other name is looked up", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
-		b := readDNS(t, env, zone).Referenced
-		if len(b.SPF)+len(b.Above)+len(b.Exchanges)+len(b.Keys) > 0 {
-			t.Fatalf("got %+v", b)
+		referenced := readDNS(t, env, zone).Referenced
+		if len(referenced.SPF)+len(referenced.Above)+len(referenced.Exchanges)+len(referenced.Keys) > 0 {
+			t.Fatalf("got %+v", referenced)
 		}
 	}},
 	{"each read is fresh", func(t T, env DNSReaderEnv) {
@@ -159,23 +159,23 @@ func readDNS(t T, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.Zone
 // requireLookup checks that a read looked up this name outside the domain, and found these texts.
 func requireLookup(t T, all map[string][]string, name string, want ...string) {
 	t.Helper()
-	if got, asked := all[name]; !asked || !slices.Equal(got, want) {
-		t.Fatalf("%s shows %q (looked at: %v), want %q", name, got, asked, want)
+	if got, lookedUp := all[name]; !lookedUp || !slices.Equal(got, want) {
+		t.Fatalf("%s shows %q (looked up: %v), want %q", name, got, lookedUp, want)
 	}
 }
 
 // requireRecords checks the values of one record set, in any order.
-func requireRecords(t T, s dns.ZoneRead, name string, of dns.Type, want ...string) {
+func requireRecords(t T, read dns.ZoneRead, name string, recordType dns.Type, want ...string) {
 	t.Helper()
 	var got []string
-	for _, set := range s.Sets {
-		if set.Name == name && set.Type == of {
+	for _, set := range read.Sets {
+		if set.Name == name && set.Type == recordType {
 			got = append(got, set.Values...)
 		}
 	}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Fatalf("%s %s shows %q, want %q", name, of, got, want)
+		t.Fatalf("%s %s shows %q, want %q", name, recordType, got, want)
 	}
 }

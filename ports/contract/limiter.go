@@ -54,11 +54,11 @@ func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 // exact time.
 const timeTolerance = 20 * time.Millisecond
 
-// history records the takes that a limiter allowed in one bucket. Each take has a start and an end
-// time, so its assertions hold on a machine of any speed.
+// history records the takes that a limiter allowed in one bucket. It stores when each take started
+// and ended, so that its assertions are valid on a machine of any speed.
 type history struct {
-	l ports.Limiter
-	b ratelimit.Bucket
+	limiter ports.Limiter
+	bucket  ratelimit.Bucket
 
 	began, ended []time.Time // start and end times of the allowed takes
 }
@@ -67,21 +67,21 @@ type history struct {
 func (h *history) take(t T) ratelimit.Verdict {
 	t.Helper()
 	began := time.Now()
-	v, _ := h.l.Take(t.Context(), h.b)
+	v, _ := h.limiter.Take(t.Context(), h.bucket)
 	ended := time.Now()
-	oldest := len(h.began) - h.b.Limit // index of the oldest take in a full window
+	oldest := len(h.began) - h.bucket.Limit // index of the oldest take in a full window
 	if v.Allowed {
 		h.began, h.ended = append(h.began, began), append(h.ended, ended)
-		if oldest >= 0 && ended.Sub(h.began[oldest]) < h.b.Window {
-			t.Fatalf("%d takes were allowed within %s, want %d", h.b.Limit+1, ended.Sub(h.began[oldest]), h.b.Limit)
+		if oldest >= 0 && ended.Sub(h.began[oldest]) < h.bucket.Window {
+			t.Fatalf("%d takes were allowed within %s, want %d", h.bucket.Limit+1, ended.Sub(h.began[oldest]), h.bucket.Limit)
 		}
 		return v
 	}
 	if oldest < 0 {
-		t.Fatalf("take %d of %d was refused", len(h.began)+1, h.b.Limit)
+		t.Fatalf("take %d of %d was refused", len(h.began)+1, h.bucket.Limit)
 	}
-	if left := h.b.Window - began.Sub(h.ended[oldest]); v.RetryIn > left+timeTolerance {
-		t.Fatalf("a refusal says to wait %s, want at most %s", v.RetryIn, left)
+	if remaining := h.bucket.Window - began.Sub(h.ended[oldest]); v.RetryIn > remaining+timeTolerance {
+		t.Fatalf("a refusal says to wait %s, want at most %s", v.RetryIn, remaining)
 	}
 	return v
 }
@@ -132,9 +132,9 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, b)
 	}},
 	{"the window slides", func(t T, l ports.Limiter) {
-		h := &history{l: l, b: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
+		h := &history{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
 		h.take(t)
-		<-time.After(h.b.Window / 2)
+		<-time.After(h.bucket.Window / 2)
 		h.take(t)
 		if v := h.take(t); !v.Allowed {
 			<-time.After(v.RetryIn)
@@ -157,8 +157,8 @@ var limiterChecks = []limiterCheck{
 		}
 	}},
 	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
-		h := &history{l: l, b: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
-		for end := time.Now().Add(6 * h.b.Window); time.Now().Before(end); {
+		h := &history{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
+		for end := time.Now().Add(6 * h.bucket.Window); time.Now().Before(end); {
 			h.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
@@ -177,9 +177,9 @@ var limiterChecks = []limiterCheck{
 		}
 	}},
 	{"a take with a cancelled context is counted", func(t T, l ports.Limiter) {
-		gone, cancel := context.WithCancel(t.Context())
+		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if v, _ := l.Take(gone, newBucket("a", 1)); !v.Allowed {
+		if v, _ := l.Take(cancelled, newBucket("a", 1)); !v.Allowed {
 			t.Fatal("refused")
 		}
 		requireLimited(t, l, newBucket("a", 1))
@@ -204,15 +204,15 @@ var limiterChecks = []limiterCheck{
 	}},
 	{"of concurrent entries as many succeed as there are slots", func(t T, l ports.Limiter) {
 		for round := range 5 {
-			var in atomic.Int64
+			var entered atomic.Int64
 			Concurrently(50, func(int) error {
 				if _, ok := l.Enter(t.Context(), fmt.Sprint("a", round), 4); ok {
-					in.Add(1)
+					entered.Add(1)
 				}
 				return nil
 			})
-			if in.Load() != 4 {
-				t.Fatalf("%d entered", in.Load())
+			if entered.Load() != 4 {
+				t.Fatalf("%d entered", entered.Load())
 			}
 		}
 	}},

@@ -35,8 +35,8 @@ type MailPlatformEnv interface {
 	// Publish replaces the records of a zone.
 	Publish(t T, zone string, records ...dns.Record)
 	// Advance moves the platform's clock forward, so that its asynchronous work continues. An
-	// environment with the real clock waits instead, for as long as its platform's asynchronous
-	// work takes.
+	// environment with the real clock instead waits until the asynchronous work of its platform is
+	// done.
 	Advance(t T, d time.Duration)
 	// Now returns the time of the platform's clock.
 	Now(t T) time.Time
@@ -50,17 +50,18 @@ type MailPlatformEnv interface {
 	// rule.
 	Rules(t T, id tenant.GUID) map[string][]string
 	// Revoke withdraws a grant of the administrator.
-	Revoke(t T, id tenant.GUID, what Grant)
+	Revoke(t T, id tenant.GUID, grant Grant)
 	// Fail makes the requests of one port method fail until lift is called, at least for this
-	// tenant. The suites use Fail for Domains, AddDomain, CreateMailbox, Rename, Block and Sent. In
-	// a writing method only the changing requests fail. Reads that an adapter sends first succeed.
+	// tenant. The suites use Fail for Domains, AddDomain, CreateMailbox, Rename, Block, Rules and
+	// Sent. For a writing method only the writing requests fail. Reads that the adapter makes
+	// before succeed.
 	Fail(t T, id tenant.GUID, method string, failure Failure) (lift func())
 }
 
 // Setup is the state of a tenant before it is connected.
 type Setup struct {
-	// Dehydrated means that the mail server needs preparation that takes some time. Denied means
-	// that tenantry may not assign itself the mail server's role.
+	// Dehydrated means that the mail server must be prepared, which takes some time. Denied means
+	// that tenantry cannot assign the mail server's role to itself.
 	Dehydrated, Denied bool
 	// SMTPAuthRefused means that the platform keeps organization-wide SMTP AUTH disabled.
 	SMTPAuthRefused bool
@@ -169,9 +170,9 @@ func signIn(t T, env MailPlatformEnv, s ports.SignIn, username string) secret.Te
 	t.Helper()
 	page, err := env.Platform().SignInURL(callContext(t), s)
 	must(t, "sign-in URL", err)
-	q, err := url.ParseQuery(env.Visit(t, page, username, true))
+	query, err := url.ParseQuery(env.Visit(t, page, username, true))
 	must(t, "parse the sign-in's answer", err)
-	return secret.New(q.Get("code"))
+	return secret.New(query.Get("code"))
 }
 
 // newConnectedTenant creates a tenant and gives consent.

@@ -257,8 +257,8 @@ var mailboxChecks = []check{
 		if got := mailboxAddresses(t, client); slices.Contains(got, address) {
 			t.Fatalf("the platform holds %v", got)
 		}
-		anew := createMailbox(t, env, client, address)
-		if anew.ObjectID == m.ObjectID {
+		newMailbox := createMailbox(t, env, client, address)
+		if newMailbox.ObjectID == m.ObjectID {
 			t.Fatal("the new mailbox has the id of the removed one")
 		}
 		must(t, "remove the first one again", remove())
@@ -323,9 +323,9 @@ func mailboxAddresses(t T, client ports.MailTenant) []string {
 	t.Helper()
 	list, err := client.Mailboxes(callContext(t))
 	must(t, "mailboxes", err)
-	var out []string
+	var addresses []string
 	for _, m := range list {
-		out = append(out, m.Address)
+		addresses = append(addresses, m.Address)
 	}
-	return out
+	return addresses
 }

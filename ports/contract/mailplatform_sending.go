@@ -234,7 +234,8 @@ var ruleChecks = []check{
 	}},
 }
 
-// sendingTenant is a tenant with three mailboxes. boxes are their addresses, sorted.
+// sendingTenant is a tenant with three mailboxes on one domain. boxes are the addresses of the
+// mailboxes, sorted.
 type sendingTenant struct {
 	testTenant Tenant
 	client     ports.MailTenant
@@ -245,11 +246,11 @@ type sendingTenant struct {
 func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
 	t.Helper()
 	testTenant, client := newReadyTenant(t, env, s)
-	out := sendingTenant{testTenant: testTenant, client: client, domain: newAcceptedDomain(t, env, client)}
+	sending := sendingTenant{testTenant: testTenant, client: client, domain: newAcceptedDomain(t, env, client)}
 	for _, local := range []string{"anna", "ben", "cleo"} {
-		out.boxes = append(out.boxes, createMailbox(t, env, client, local+"@"+out.domain).Address)
+		sending.boxes = append(sending.boxes, createMailbox(t, env, client, local+"@"+sending.domain).Address)
 	}
-	return out
+	return sending
 }
 
 // block makes the rule of a scope block exactly these addresses, and checks the returned rule.
@@ -283,8 +284,8 @@ func (s sendingTenant) requireRules(t T, env MailPlatformEnv, want ...sendlimit.
 	}
 }
 
-// requireStopped sends one message from each mailbox and checks by the message trace whose mail was
-// blocked.
+// requireStopped sends one message from each mailbox, and checks in the message trace that exactly
+// the mail of the wanted mailboxes was blocked.
 func (s sendingTenant) requireStopped(t T, env MailPlatformEnv, want ...string) {
 	t.Helper()
 	before := map[string]bool{}

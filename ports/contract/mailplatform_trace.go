@@ -158,14 +158,14 @@ func (s sendingTenant) allPages(t T, q sendlimit.TraceQuery) (all []sendlimit.Se
 // countBySender counts the messages of each sender that were not refused. A message counts once,
 // whatever its number of recipients.
 func countBySender(sent []sendlimit.Sent) map[string]int {
-	out, seen := map[string]int{}, map[string]bool{}
+	counts, seen := map[string]int{}, map[string]bool{}
 	for _, m := range sent {
 		if !m.Refused && !seen[m.Message] {
-			out[m.Sender]++
+			counts[m.Sender]++
 		}
 		seen[m.Message] = true
 	}
-	return out
+	return counts
 }
 
 // sentWithin reports whether at lies between two times of the platform's clock, with a tolerance of

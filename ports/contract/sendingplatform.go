@@ -21,13 +21,13 @@ import (
 // comment allows nil.
 type SendingPlatformEnv struct {
 	// Platform is the adapter under test with a valid credential of a workspace without accounts.
-	// Refused has a credential that the platform rejects. Absent calls an address where nothing
-	// listens.
+	// Refused has a credential that the platform rejects. Absent calls an address at which no
+	// server listens.
 	Platform, Refused, Absent ports.SendingPlatform
 	// Secrets are the secrets of the credential. No error may contain them.
 	Secrets []string
 	// Can lists the capabilities of Platform. Lesser is the platform with a credential that cannot
-	// sign mailboxes in, although other credentials can. It is nil if there is no such credential.
+	// sign mailboxes in. It is nil if every credential can.
 	Can    []string
 	Lesser ports.SendingPlatform
 	// WithWorkspaces returns the platform with a credential that reaches this number of workspaces and
@@ -52,7 +52,7 @@ type SendingPlatformEnv struct {
 	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
 	// this.
 	Unpaid func(t T)
-	// LeastWait is the shortest wait that the platform demands when it throttles, even if
+	// LeastWait is the shortest wait that the adapter demands when the platform throttles, even if
 	// Retry-After is shorter. Zero means that only Retry-After counts.
 	LeastWait time.Duration
 	// Silent returns the adapter under test at a platform that never answers. asked is closed when the
@@ -198,8 +198,8 @@ var sendingCredentialChecks = []sendingCheck{
 		if env.hasCapability(integration.CanOAuth) {
 			calls["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
 		}
-		for what, of := range calls {
-			err := of(callContext(t))
+		for what, call := range calls {
+			err := call(callContext(t))
 			requireRefusal(t, what, err, fault.AccessDenied)
 			env.requireNoSecrets(t, what, err)
 		}
@@ -226,8 +226,8 @@ var sendingCredentialChecks = []sendingCheck{
 			}
 			must(t, "check", err)
 			ids := map[string]bool{}
-			for _, of := range reach.Workspaces {
-				ids[of.ID] = true
+			for _, workspace := range reach.Workspaces {
+				ids[workspace.ID] = true
 			}
 			if len(reach.Workspaces) != n || len(ids) != n || n > 1 && ids[""] {
 				t.Fatalf("of %d workspaces: %+v", n, reach)
@@ -292,10 +292,10 @@ var sendingAccountChecks = []sendingCheck{
 }
 
 var sendingListChecks = []sendingCheck{
-	{"sending/list/empty", "no accounts are an empty list", func(t T, env SendingPlatformEnv) { listsAll(t, env, 0) }},
-	{"sending/list/one", "one account is a list", func(t T, env SendingPlatformEnv) { listsAll(t, env, 1) }},
-	{"sending/list/full-page", "a full page of accounts is a list", func(t T, env SendingPlatformEnv) { listsAll(t, env, 100) }},
-	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { listsAll(t, env, 250) }},
+	{"sending/list/empty", "no accounts are an empty list", func(t T, env SendingPlatformEnv) { requireListing(t, env, 0) }},
+	{"sending/list/one", "one account is a list", func(t T, env SendingPlatformEnv) { requireListing(t, env, 1) }},
+	{"sending/list/full-page", "a full page of accounts is a list", func(t T, env SendingPlatformEnv) { requireListing(t, env, 100) }},
+	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { requireListing(t, env, 250) }},
 	{"sending/list/repeated-page", "a listing whose pages repeat is broken", func(t T, env SendingPlatformEnv) {
 		env.Put(t, manyAccounts(250)...)
 		env.Fail(t, Repeats)
@@ -331,7 +331,8 @@ func allAccounts(t T, env SendingPlatformEnv) []integration.Account {
 	return nil
 }
 
-func listsAll(t T, env SendingPlatformEnv, n int) {
+// requireListing puts n accounts and checks that the listing has each of them once.
+func requireListing(t T, env SendingPlatformEnv, n int) {
 	t.Helper()
 	want := manyAccounts(n)
 	env.Put(t, want...)

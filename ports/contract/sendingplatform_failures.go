@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// adapterTimeout is shorter than the timeouts of the adapters. A call that takes longer ignores its
-// caller's deadline.
+// adapterTimeout is shorter than the timeouts of the adapters. A call that takes longer has ignored
+// its caller's deadline.
 const adapterTimeout = 10 * time.Second
 
 var sendingFailureChecks = []sendingCheck{
@@ -40,8 +40,8 @@ var sendingFailureChecks = []sendingCheck{
 	{"sending/failures/lost-answer", "a lost answer is unknown", everyCall(LosesAnswer, outcome.Unknown)},
 	{"sending/failures/lost-request", "a lost request is unknown", everyCall(LosesRequest, outcome.Unknown)},
 	{"sending/failures/nothing-listens", "an address where nothing listens is down", func(t T, env SendingPlatformEnv) {
-		for what, of := range env.calls(env.Absent, "some-session") {
-			err := of(callContext(t))
+		for what, call := range env.calls(env.Absent, "some-session") {
+			err := call(callContext(t))
 			requireOutcome(t, what, err, outcome.Down)
 			env.requireNoSecrets(t, what, err)
 		}
@@ -60,10 +60,10 @@ var sendingFailureChecks = []sendingCheck{
 	}),
 	{"sending/failures/deadline", "a call without an answer ends unknown at its deadline", func(t T, env SendingPlatformEnv) {
 		defer env.Fail(t, Hangs)()
-		for what, of := range env.calls(env.Platform, "some-session") {
+		for what, call := range env.calls(env.Platform, "some-session") {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			began := time.Now()
-			err := of(ctx)
+			err := call(ctx)
 			cancel()
 			if requireOutcome(t, what, err, outcome.Unknown); time.Since(began) > adapterTimeout {
 				t.Fatalf("%s returned after %s, want the end of the caller's deadline", what, time.Since(began))
@@ -74,8 +74,8 @@ var sendingFailureChecks = []sendingCheck{
 	{"sending/failures/cancelled", "a call with a cancelled context does nothing, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for what, of := range env.calls(env.Platform, "some-session") {
-			if err := of(ctx); err == nil || outcome.Of(err) == outcome.Refused {
+		for what, call := range env.calls(env.Platform, "some-session") {
+			if err := call(ctx); err == nil || outcome.Of(err) == outcome.Refused {
 				t.Fatalf("%s: got %v, want the end of the context", what, err)
 			}
 		}
@@ -111,8 +111,8 @@ func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatform
 			session = startSignIn(t, env, "anna@a.example").ID
 		}
 		env.Fail(t, failure)
-		for what, of := range env.calls(env.Platform, session) {
-			err := of(callContext(t))
+		for what, call := range env.calls(env.Platform, session) {
+			err := call(callContext(t))
 			requireOutcome(t, what, err, want)
 			env.requireNoSecrets(t, what, err)
 			if want == outcome.Broken && (errors.Is(err, fault.AccessDenied) || strings.Contains(err.Error(), "<html")) {

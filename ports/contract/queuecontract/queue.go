@@ -23,11 +23,11 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// Options of the queue under test. Production uses minutes where these use seconds.
+// Options of the queue under test. They are in seconds, where production uses minutes.
 const (
-	QueueHandlerTimeout = time.Second            // of a handler
-	QueueRescueAfter    = 2 * time.Second        // until the jobs of a dead process come back
-	QueueRetryDelay     = 200 * time.Millisecond // before the retry of a failed handler
+	QueueHandlerTimeout = time.Second            // deadline of a handler
+	QueueRescueAfter    = 2 * time.Second        // time until the jobs of a killed process run again
+	QueueRetryDelay     = 200 * time.Millisecond // pause before the retry of a failed handler
 	QueueMaxHandlers    = 8                      // concurrent handlers of a process
 )
 
@@ -106,8 +106,8 @@ func (e *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	return w
 }
 
-// requireNoWakeup fails if a wake-up arrives during this time. On a slow machine a wake-up can
-// arrive later and be missed.
+// requireNoWakeup fails if a wake-up arrives during this time. A wake-up that arrives later, as on
+// a slow machine, is not detected.
 func (e *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
 	t.Helper()
 	select {
@@ -212,7 +212,7 @@ var queueWakes = []queueCheck{
 			seen[e.next(t).ID] = true
 		}
 		if n := e.countOf("1"); n > 2 {
-			t.Fatalf("150 wake-ups of a job that waited came as %d, want 1 or 2", n)
+			t.Fatalf("150 wake-ups of a waiting job arrived as %d, want 1 or 2", n)
 		}
 	}},
 	{"of two wake-ups of a job the earlier time counts", func(t testing.TB, open func() ports.Worker) {
@@ -287,9 +287,9 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"Wake fails with a cancelled context", func(t testing.TB, open func() ports.Worker) {
-		gone, cancel := context.WithCancel(t.Context())
+		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := open().Wake(gone, ports.Wakeup{Kind: "job", ID: "1"}); !errors.Is(err, context.Canceled) {
+		if err := open().Wake(cancelled, ports.Wakeup{Kind: "job", ID: "1"}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("%v, want %v", err, context.Canceled)
 		}
 	}},
@@ -353,8 +353,8 @@ var queueBacklogs = []queueCheck{
 	}},
 }
 
-// maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler: the
-// number that the workers start in 5 s.
+// maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler. It
+// is the number of jobs that the workers start in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
 func flood(t testing.TB, q ports.Queue, account access.AccountID, n int) {

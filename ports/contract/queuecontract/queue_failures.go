@@ -15,25 +15,25 @@ import (
 
 var errBroken = errors.New("broken")
 
-// QueuePeriodic starts replicas with the same periodic work and waits for the given number of runs.
-// It fails if there are more runs than replicas and seconds (rounded up) together. A slow machine
-// can only reduce the number of runs.
+// QueuePeriodic starts replicas with the same periodic work, once a second, and waits for the given
+// number of runs. It allows one run for each replica and one for each second. A slow machine can
+// only reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second
-	came := make(chan time.Time, 1000)
+	runTimes := make(chan time.Time, 1000)
 	began := time.Now()
 	for _, w := range replicas {
 		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
-			came <- time.Now()
+			runTimes <- time.Now()
 			return nil
 		}})
 	}
 	for n := range runs {
-		at := receiveWithin(t, eventTimeout, came, "periodic work")
+		at := receiveWithin(t, eventTimeout, runTimes, "periodic work")
 		seconds := int(at.Truncate(every).Sub(began.Truncate(every)) / every)
-		if most := len(replicas) + seconds; n+1 > most {
-			t.Fatalf("periodic work ran %d times in %s, want at most %d", n+1, at.Sub(began), most)
+		if maxRuns := len(replicas) + seconds; n+1 > maxRuns {
+			t.Fatalf("periodic work ran %d times in %s, want at most %d", n+1, at.Sub(began), maxRuns)
 		}
 	}
 }
@@ -103,11 +103,11 @@ var queueFailures = []queueCheck{
 	}},
 	{"periodic work runs at the start and again, even after a failure", func(t testing.TB, open func() ports.Worker) {
 		w := open()
-		came := make(chan time.Time, 100)
-		var n atomic.Int32
+		runTimes := make(chan time.Time, 100)
+		var runs atomic.Int32
 		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
-			came <- time.Now()
-			switch n.Add(1) {
+			runTimes <- time.Now()
+			switch runs.Add(1) {
 			case 2:
 				return errBroken
 			case 3:
@@ -117,7 +117,7 @@ var queueFailures = []queueCheck{
 			}
 		}})
 		for range 6 {
-			receiveWithin(t, eventTimeout, came, "periodic work")
+			receiveWithin(t, eventTimeout, runTimes, "periodic work")
 		}
 	}},
 	{"periodic work does not run more often than its interval", func(t testing.TB, open func() ports.Worker) {
@@ -178,7 +178,7 @@ var queueStops = []queueCheck{
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, begun, "the handler")
-		// Stop may return an error because the handler ended late. The job must come back in either
+		// Stop may return an error because the handler ended late. The job must run again in either
 		// case.
 		_ = stopWorker(t, w, QueueHandlerTimeout/2)
 		after, e := open(), newWakeupRecorder()
@@ -228,7 +228,8 @@ var queueSweeps = []queueCheck{
 			}
 			return nil
 		}
-		// Both workers know the sweep: a worker without it would postpone the sweep by one minute.
+		// Both workers have the sweep, because a worker without it would postpone the sweep by one
+		// minute.
 		start(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, paused, "the worker")

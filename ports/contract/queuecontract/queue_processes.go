@@ -36,8 +36,8 @@ func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (com
 	})
 }
 
-// QueueOutlives checks that the jobs of killed processes come back without the sweep. It is for a
-// queue whose storage outlives its processes.
+// QueueOutlives checks that the jobs of killed processes run again without the sweep. It is for a
+// queue whose storage survives its processes.
 func QueueOutlives(t *testing.T, replicas int, q ports.Queue, command func(dir string) *exec.Cmd) {
 	p := processes{dir: t.TempDir(), replicas: replicas, command: command}
 	p.createFile(t, "no-sweep")
@@ -50,6 +50,7 @@ func QueueOutlives(t *testing.T, replicas int, q ports.Queue, command func(dir s
 	p.killRepeatedly(t, jobs)
 }
 
+// processes starts worker processes that share the jobs in dir.
 type processes struct {
 	dir      string
 	replicas int
@@ -70,13 +71,13 @@ func QueueProcess(ctx context.Context, dir string, w ports.Worker) error {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	ending, cancel := context.WithTimeout(ctx, eventTimeout)
+	stopCtx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	return w.Stop(ending)
+	return w.Stop(stopCtx)
 }
 
-// handle takes a job, works for 50 ms and saves the result. While the file "hold" exists, the first
-// process that took the job keeps working.
+// handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, the
+// first process that claimed the job keeps working.
 func (r *jobLog) handle(dir, id string) error {
 	epoch, ok, err := r.Take(id)
 	switch {
@@ -114,12 +115,12 @@ func (p processes) createJobs(t *testing.T, n int) *jobLog {
 	for i := range n {
 		ids = append(ids, fmt.Sprint(i))
 	}
-	made := newJobLog(t, ids...)
-	r := &jobLog{filepath.Join(p.dir, "rows")}
-	if err := os.Rename(made.path, r.path); err != nil {
+	created := newJobLog(t, ids...)
+	shared := &jobLog{filepath.Join(p.dir, "rows")}
+	if err := os.Rename(created.path, shared.path); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return shared
 }
 
 // process is a running worker process. It is killed at the end of the test at the latest.
@@ -163,8 +164,11 @@ func (c *process) stop(t *testing.T) {
 	}
 }
 
+// killRounds is how often killRepeatedly kills all processes.
 const killRounds = 4
 
+// killRepeatedly kills all processes several times while they work. It then checks that each job was
+// saved exactly once.
 func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	running := make([]*process, p.replicas)
 	for round := range killRounds + 1 {
@@ -175,8 +179,8 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		if round == killRounds {
 			break
 		}
-		// More than half of the workers of one process have taken a job, so some jobs are in the
-		// middle of their work.
+		// Wait until more than half of the workers of one process have claimed a job, so that some
+		// jobs are killed while they run.
 		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
 		for _, c := range running {
 			c.kill()
@@ -186,12 +190,12 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	for _, c := range running {
 		c.stop(t)
 	}
-	saved, again := map[string]int{}, false
+	saved, rerun := map[string]int{}, false
 	ids, _ := jobStates(jobs.events(t))
 	for _, m := range jobs.events(t) {
 		if m.What == "saved" {
 			saved[m.ID]++
-			again = again || m.Epoch > 1
+			rerun = rerun || m.Epoch > 1
 		}
 	}
 	for _, id := range ids {
@@ -199,8 +203,8 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 			t.Errorf("%s was saved %d times", id, saved[id])
 		}
 	}
-	if !again {
-		t.Error("no kill was in the middle of a handler")
+	if !rerun {
+		t.Error("no process was killed while a handler ran")
 	}
 }
 
@@ -268,8 +272,8 @@ type jobEvent struct {
 
 var errLate = errors.New("the row has another epoch")
 
-// newJobLog makes its directory in t. A check calls it before it opens a worker, so that the
-// worker stops before the directory is removed.
+// newJobLog creates the file in a temporary directory of t. A check calls it before it opens a
+// worker, so that the worker stops before the directory is removed.
 func newJobLog(t testing.TB, ids ...string) *jobLog {
 	t.Helper()
 	r := &jobLog{filepath.Join(t.TempDir(), "rows")}
@@ -299,16 +303,16 @@ func (s jobState) available(now time.Time) bool {
 func jobStates(events []jobEvent) (ids []string, all map[string]jobState) {
 	all = map[string]jobState{}
 	for _, m := range events {
-		now := all[m.ID]
+		state := all[m.ID]
 		switch m.What {
 		case "added":
 			ids = append(ids, m.ID)
 		case "taken":
-			now.epoch, now.taken = m.Epoch, m.At
+			state.epoch, state.taken = m.Epoch, m.At
 		case "saved":
-			now.saved = true
+			state.saved = true
 		}
-		all[m.ID] = now
+		all[m.ID] = state
 	}
 	return ids, all
 }
