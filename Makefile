@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tenantry. `make` lists the targets; .ci/need installs what a target lacks.
+# tenantry. `make` lists the targets. .ci/need installs the packages of a target.
 
 GO      ?= go
 VERSION ?= 0.1.0-dev
@@ -10,38 +10,39 @@ MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
 # The end-to-end tests take longest, so they begin first.
 PACKAGES ?= ./app/e2e ./...
 
-# Compiled packages are shared by all builds: they hold no path of this checkout and
-# no C, so that it does not matter whether gcc is installed. Only the race detector
-# needs C.
+# All builds share the compiled packages, because these contain no path of this folder and
+# no C code. So it does not matter whether gcc is installed. Only the race detector needs C.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 export CGO_ENABLED := 0
 
 # Tests find the programs that they start in this folder.
 export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 
-# The race detector watches what runs in the process of a test. The tests of app/e2e
-# and plugins/template start programs. SQLite is C that was translated to Go: watching it
-# would take most of the time. UNWATCHED are tests of built plugins, which have no
-# detector; each plugin of a provider has a TestContract, the same suite in one process.
-# It also has the benchmarks, and the tests of the store on a database in memory, whose
-# only connection takes turns; on PostgreSQL the same tests are watched, and on SQLite
-# files a sample of them.
+# The race detector checks only code in the process of a test, so it is not used for the
+# tests of app/e2e and plugins/template, which start programs. It does not check SQLite, which is C that
+# was translated to Go, because that would take most of the time.
+# UNWATCHED are the tests that run without the detector. These are the tests of built plugins;
+# TestContract runs the same suite in one process. They are also the benchmarks, and the tests
+# of the store on a database in memory, which has only one connection. The same tests run with
+# the detector on PostgreSQL, and a sample of them on SQLite files.
 IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 UNWATCHED := ^(TestBinary|TestBundledPluginsPass|TestBenchmarks)$$|/^sqlite-memory$$|//^sqlite-memory$$
 race soak: export CGO_ENABLED := 1
 race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
 
-# Tests make much short-lived garbage. With a fourth of the collections, which is also
-# what the service sets, they take a sixth less processor time.
+# Tests allocate much memory for a short time. With this value, which the service uses too,
+# there are a fourth of the garbage collections, and tests need a sixth less processor time.
 test race soak: export GOGC := 400
 
-# Long proofs test a sample, which this seed draws. `make soak` tests all of them.
+# Long tests run only a sample of their cases. This seed determines the sample. `make soak`
+# runs all cases.
 test race: export TENANTRY_SEED := $(or $(TENANTRY_SEED),$(shell date +%s))
 
-# A line for each package as it ends, the output of failures, and a closing line.
-# `make check` runs go vet. Only a test that hangs reaches the timeout. Tests wait more than they compute, so
-# more packages are tested at a time than there are cores.
+# gotestsum prints a line for each finished package, the output of failures, and a summary.
+# go vet is off, because `make check` runs it. The timeout is so long that only a test that
+# hangs reaches it. Tests mostly wait, so more packages run at the same time than there are
+# cores.
 TIMEOUT := 60m
 GOTEST  := $(GO) run ./.ci/withservers -memory -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)
 
@@ -51,7 +52,7 @@ GOTEST  := $(GO) run ./.ci/withservers -memory -- bin/gotestsum --format standar
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## walk the main job before your eyes, against the sandbox
+demo: ## show the main workflow step by step, against the sandbox
 	@LDFLAGS='$(LDFLAGS)' .ci/build bin/demo mail-microsoft365 dns-cloudflare sending-instantly
 	@bin/demo/tenantry demo
 
@@ -66,7 +67,7 @@ test: ## all tests, on SQLite and a private PostgreSQL
 	@.ci/timed "make test" $(MAKE) --no-print-directory test-programs test-run
 
 test-run:
-	@echo "Long proofs test a sample, drawn with TENANTRY_SEED=$$TENANTRY_SEED; make soak tests all."
+	@echo "Long tests run a sample of their cases, drawn with TENANTRY_SEED=$$TENANTRY_SEED. make soak runs all cases."
 	@$(GOTEST) $(PACKAGES)
 	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do \
 		(cd $$module && $(CURDIR)/bin/gotestsum --format standard-quiet -- -timeout $(TIMEOUT) ./...) || exit 1; done
@@ -76,8 +77,8 @@ race: ## the tests that run in one process, with the race detector
 	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
 	@.ci/timed "make race" $(GOTEST) $(RACE) -skip '$(UNWATCHED)' $$($(GO) list $(IN_PROCESS) | grep -vE '/(app/e2e|plugins/template)$$')
 
-# What tests start is built once, before them. A program that is up to date is left
-# alone.
+# The programs that tests start are built once, before the tests. A program that is up to
+# date is not built again.
 TESTDATA := $(addprefix ./,$(wildcard adapters/*/testdata/*/main.go app/*/testdata/*/main.go plugins/*/testdata/*/main.go plugins/template/*/main.go))
 SOURCES  := $(wildcard $(shell git ls-files -co --exclude-standard -- go.mod go.sum adapters app core migrations plugins ports deploy/container 2>/dev/null))
 test-programs: bin/gotestsum bin/oasdiff bin/test/chart bin/test/clients/smoke.js bin/test/image/config.json
@@ -93,7 +94,7 @@ bin/gotestsum: .ci/tools/go.mod
 	@$(GO) -C .ci/tools build -o $(CURDIR)/$@ gotest.tools/gotestsum
 
 bin/oasdiff: .ci/oasdiff/go.mod
-	@echo "Building what compares two OpenAPI documents."
+	@echo "Building the program that compares two OpenAPI documents."
 	@$(GO) -C .ci/oasdiff build -o $(CURDIR)/$@ github.com/oasdiff/oasdiff
 
 bin/test/chart: $(wildcard .ci/chart/*)
@@ -109,7 +110,7 @@ bin/test/image/config.json: $(SOURCES)
 	@echo "Building the container image's files."
 	@$(GO) run ./.ci/image -arg VERSION=9.8.7 -arg COMMIT=abc deploy/container/Containerfile bin/test/image
 
-# `make test` tests the guard that lint-api runs.
+# The tests of .ci/oasdiff/guard, which lint-api runs. They are part of `make test`.
 GUARD := ^Test(BreakingChanges|AcceptedBreak|BaseOfTheGuard)$$
 
 check: lint bin/oasdiff ## vet and lint, secret scan, generated files fresh, import rules, alert rules, API lint
@@ -148,7 +149,7 @@ bench: test-programs ## measure, and write docs/performance.md
 bench-events: ## measure pages of 10 million events of two kinds, and write docs/event-pages.md; needs 8 GB of disk
 	@.ci/bench-events
 
-soak: ## the long proofs: all crash points, all histories, mutants of the store, real time; with the race detector
+soak: ## all cases of the long tests: all crash points, all histories, mutants of the store, real time; with the race detector
 	@.ci/need soak
 	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
 	@TENANTRY_SOAK=1 $(GOTEST) $(RACE) -count=1 $(PACKAGES)

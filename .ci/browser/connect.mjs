@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages that connect a tenant, by keyboard alone.
+// Checks the pages that connect a tenant. It uses them only by keyboard.
 import { narrow, open, wide } from './look.mjs';
 
 export async function connectPages(browser, task, look, findings) {
   const walks = [
-    // bypassCSP lets axe in where the policy forbids every script.
+    // bypassCSP allows axe to run although the page's policy forbids scripts.
     { name: 'connect', decision: 'connect', options: { viewport: narrow, bypassCSP: true }, scripted: true },
     { name: 'plain', decision: 'connect', options: { viewport: narrow, javaScriptEnabled: false }, scripted: false },
     { name: 'cancel', decision: 'cancel', options: { viewport: narrow, bypassCSP: true, colorScheme: 'dark' }, scripted: true },
@@ -21,28 +21,28 @@ export async function connectPages(browser, task, look, findings) {
 async function walkThrough(page, { link, username, back }, walk, look, findings) {
   await page.goto(link);
   await page.fill('[name=username]', username);
-  await press(page, findings, 'decision', 'accept');
+  await pressButton(page, findings, 'decision', 'accept');
   await page.waitForURL(/authorize/);
   await page.fill('[name=username]', username);
   await page.focus('[name=username]');
   await page.keyboard.press('Enter');
   await page.waitForURL(/connect\/microsoft365\/signin/);
-  await ours(page, `${walk.name}-confirm`, walk, look, findings);
-  await press(page, findings, 'decision', walk.decision);
+  await checkPage(page, `${walk.name}-confirm`, walk, look, findings);
+  await pressButton(page, findings, 'decision', walk.decision);
   await page.waitForURL(/connect\/microsoft365\/confirm/);
-  await ours(page, `${walk.name}-${walk.decision === 'connect' ? 'connected' : 'cancelled'}`, walk, look, findings);
-  if (back) await leadsBack(page, back, findings);
+  await checkPage(page, `${walk.name}-${walk.decision === 'connect' ? 'connected' : 'cancelled'}`, walk, look, findings);
+  if (back) await followBackLink(page, back, findings);
 }
 
-// leadsBack follows the link of the last page by keyboard to the caller's page,
-// which is answered here: its host does not exist.
-async function leadsBack(page, { url, parameters }, findings) {
+// followBackLink follows the link of the last page to the caller's page by keyboard. It
+// answers for that page itself, because the host of the page does not exist.
+async function followBackLink(page, { url, parameters }, findings) {
   let referrer = null;
   await page.route(`${url}*`, (route) => {
     referrer = route.request().headers().referer ?? '';
     return route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>Back</title>' });
   });
-  await pressOn(page, findings, (at) => at.href?.startsWith(url), `the link to ${url}`);
+  await pressControl(page, findings, (at) => at.href?.startsWith(url), `the link to ${url}`);
   await page.waitForURL(`${url}*`);
   const got = [...new URL(page.url()).searchParams].sort();
   const want = Object.entries(parameters).sort();
@@ -50,8 +50,8 @@ async function leadsBack(page, { url, parameters }, findings) {
   if (referrer !== '') findings.push(`leads back with the referrer ${referrer}`);
 }
 
-// ours looks at a page of the service and makes sure that it needs no script.
-async function ours(page, name, walk, look, findings) {
+// checkPage checks a page of the service. The page must have no script.
+async function checkPage(page, name, walk, look, findings) {
   if (await page.evaluate(() => document.scripts.length) > 0) findings.push(`${name}: it has scripts`);
   if (!(await page.textContent('h1'))) findings.push(`${name}: it has no heading`);
   await look(page, name, walk.scripted);
@@ -67,14 +67,14 @@ async function refusals(page, task, walk, look) {
   }
 }
 
-// press presses a button of a form.
-function press(page, findings, name, value) {
-  return pressOn(page, findings, (at) => at.name === name && at.value === value, `${name}=${value}`);
+// pressButton presses the button of a form with this name and value.
+function pressButton(page, findings, name, value) {
+  return pressControl(page, findings, (at) => at.name === name && at.value === value, `${name}=${value}`);
 }
 
-// pressOn reaches a control by Tab alone, sees that the focus shows, and presses
-// Enter on it.
-async function pressOn(page, findings, wanted, what) {
+// pressControl moves the focus to a control with the Tab key, checks that the focus is
+// visible, and presses Enter.
+async function pressControl(page, findings, wanted, what) {
   for (let i = 0; i < 30; i++) {
     await page.keyboard.press('Tab');
     const at = await page.evaluate(() => {
@@ -82,10 +82,10 @@ async function pressOn(page, findings, wanted, what) {
       return { name: e?.getAttribute('name'), value: e?.getAttribute('value'), href: e?.href, outline: e && getComputedStyle(e).outlineStyle };
     });
     if (wanted(at)) {
-      if (at.outline === 'none') findings.push(`${page.url()}: the focus on ${what} does not show`);
+      if (at.outline === 'none') findings.push(`${page.url()}: the focus on ${what} is not visible`);
       await Promise.all([page.waitForEvent('framenavigated'), page.keyboard.press('Enter')]);
       return;
     }
   }
-  throw new Error(`no way by keyboard to ${what} on ${page.url()}`);
+  throw new Error(`the keyboard does not reach ${what} on ${page.url()}`);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages about the API. They work without internet. task.schemes and
-// task.viewports have the indexes of the variants to look at.
+// Checks the pages about the API, which must work without internet access. task.schemes
+// and task.viewports contain the indexes of the variants to check.
 import { narrow, open, wide } from './look.mjs';
 
 export async function docsPages(browser, task, look, findings) {
@@ -17,7 +17,7 @@ export async function docsPages(browser, task, look, findings) {
   for (const viewport of task.viewports.map((i) => [wide, narrow][i])) await apiPage(browser, task, viewport, look, findings);
 }
 
-// apiPage opens the API page under its own policy: no bypass here.
+// apiPage checks the API page under its own policy, so bypassCSP is not set.
 async function apiPage(browser, task, viewport, look, findings) {
   const name = `api-${viewport.width}`;
   const page = await open(browser, { viewport });
@@ -32,12 +32,12 @@ async function apiPage(browser, task, viewport, look, findings) {
   await page.context().close();
 }
 
-// watch notes what a page must not do: complain, fail, or go elsewhere.
+// watch records console errors, exceptions, and requests to other hosts.
 function watch(page, task, findings) {
   page.on('console', (m) => { if (m.type() === 'error') findings.push(`${page.url()}: console: ${m.text()}`); });
   page.on('pageerror', (e) => findings.push(`${page.url()}: ${e.message}`));
   page.on('request', (r) => {
     const url = new URL(r.url());
-    if (url.origin !== new URL(task.api).origin && url.protocol !== 'data:') findings.push(`${page.url()}: asks ${r.url()}`);
+    if (url.origin !== new URL(task.api).origin && url.protocol !== 'data:') findings.push(`${page.url()}: requests ${r.url()}`);
   });
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at every page for people in headless Chromium, as they meet them: by
-// keyboard alone, without JavaScript, on a screen 320 pixels wide, in light and
-// dark; and holds each against axe. Prints its findings and fails when there
-// are any.
+// Checks the service's pages in headless Chromium: by keyboard alone, without JavaScript,
+// on a screen 320 pixels wide, in light and dark colours, and with axe. It prints its
+// findings, and fails if there are any.
 //
 // Usage: node pages.mjs '{"api", "shots", "codes": […], "schemes": […], "viewports": […], "walks": [{"link", "username", "back": {"url", "parameters"} or null} × 4]}'
-import { check, launch } from './look.mjs';
+import { launch, newCheck } from './look.mjs';
 import { connectPages } from './connect.mjs';
 import { docsPages } from './docs.mjs';
 
@@ -13,7 +12,7 @@ const task = JSON.parse(process.argv[2]);
 const findings = [];
 const browser = await launch();
 try {
-  const look = check(task.shots, findings);
+  const look = newCheck(task.shots, findings);
   await connectPages(browser, task, look, findings);
   await docsPages(browser, task, look, findings);
 } catch (e) {

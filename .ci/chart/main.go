@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command chart checks a Helm chart as `helm lint` and `helm template` do. It decodes the rendered
-// documents with the types of Kubernetes, so that a field that does not exist is an error. It is a
-// separate module, because the rest of the project does not need its dependencies.
+// documents with the types of Kubernetes, so that an unknown field is an error. It is a separate
+// module, because the rest of the project does not need its dependencies.
 //
 //	chart FOLDER [VALUES.yaml …]
 //
@@ -99,7 +99,7 @@ func render(c *chart.Chart, values map[string]any, version *chartutil.KubeVersio
 	objects := []map[string]any{}
 	for _, name := range names {
 		if path.Ext(name) != ".yaml" {
-			continue // NOTES.txt
+			continue // the document is NOTES.txt
 		}
 		for document := range strings.SplitSeq("\n"+rendered[name], "\n---") {
 			o, err := decode(document)

@@ -59,17 +59,17 @@ func smoke(ctx context.Context) error {
 func (c caller) connect(ctx context.Context) error {
 	link, err := c.GetConnectUrlWithResponse(ctx, nil)
 	if err != nil || link.JSON200 == nil {
-		return unlike("connect-url", link, err)
+		return unexpected("connect-url", link, err)
 	}
 	if link.JSON200.ConnectUrl == "" || !link.JSON200.ExpiresAt.After(time.Now()) {
-		return unlike("connect-url", link.JSON200, nil)
+		return unexpected("connect-url", link.JSON200, nil)
 	}
 	if err := control(http.MethodPost, "/tenants/"+c.tenant.String()+"/consent", map[string]string{"api_key": os.Getenv("TENANTRY_KEY")}); err != nil {
 		return err
 	}
 	synced, err := c.SyncTenantWithResponse(ctx, c.tenant, &api.SyncTenantParams{IdempotencyKey: uuid.NewString()})
 	if err != nil || synced.JSON200 == nil || synced.JSON200.Status != api.SyncedStatusCompleted {
-		return unlike("sync", synced, err)
+		return unexpected("sync", synced, err)
 	}
 	return nil
 }
@@ -77,10 +77,10 @@ func (c caller) connect(ctx context.Context) error {
 func (c caller) list(ctx context.Context) error {
 	tenants, err := c.ListTenantsWithResponse(ctx, nil)
 	if err != nil || tenants.JSON200 == nil || tenants.JSON200.Count != 1 || tenants.JSON200.Tenants[0].TenantId != c.tenant {
-		return unlike("tenants", tenants, err)
+		return unexpected("tenants", tenants, err)
 	}
 	if t := tenants.JSON200.Tenants[0]; t.ConsentedAt == nil || t.ExchangeBootstrapStatus != api.TenantSummaryExchangeBootstrapStatusReady {
-		return unlike("the tenant", t, nil)
+		return unexpected("the tenant", t, nil)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (c caller) list(ctx context.Context) error {
 func (c caller) addDomain(ctx context.Context) error {
 	added, err := c.AddDomainWithResponse(ctx, c.tenant, &api.AddDomainParams{IdempotencyKey: uuid.NewString()}, api.AddDomain{Domain: c.domain})
 	if err != nil || added.JSON200 == nil || added.JSON200.Status != api.AddedDomainStatusAdded {
-		return unlike("add domain", added, err)
+		return unexpected("add domain", added, err)
 	}
 	var zone []map[string]any
 	for _, r := range added.JSON200.VerificationDnsRecords {
@@ -101,14 +101,14 @@ func (c caller) addDomain(ctx context.Context) error {
 		}
 	}
 	if len(zone) != 1 {
-		return unlike("verification records", added.JSON200, nil)
+		return unexpected("verification records", added.JSON200, nil)
 	}
 	if err := control(http.MethodPut, "/zones/"+c.domain+"/records", zone); err != nil {
 		return err
 	}
 	verified, err := c.VerifyDomainWithResponse(ctx, c.tenant, c.domain, &api.VerifyDomainParams{IdempotencyKey: uuid.NewString()})
 	if err != nil || verified.JSON200 == nil || !verified.JSON200.IsVerified {
-		return unlike("verify", verified, err)
+		return unexpected("verify", verified, err)
 	}
 	return nil
 }
@@ -119,11 +119,11 @@ func (c caller) provision(ctx context.Context) error {
 		Domain: c.domain, AccountPassword: &password, Mailboxes: []api.WantedMailbox{{Name: "Ada King", Email: "ada@" + c.domain}},
 	})
 	if err != nil || made.JSON200 == nil || made.JSON200.CreatedCount != 1 || made.JSON200.Results[0].Status != api.ProvisionResultStatusCreated {
-		return unlike("provision", made, err)
+		return unexpected("provision", made, err)
 	}
 	mailboxes, err := c.ListMailboxesWithResponse(ctx, c.tenant, nil)
 	if err != nil || mailboxes.JSON200 == nil || mailboxes.JSON200.Count != 1 || mailboxes.JSON200.Mailboxes[0].DailySendLimit != nil {
-		return unlike("mailboxes", mailboxes, err)
+		return unexpected("mailboxes", mailboxes, err)
 	}
 	return nil
 }
@@ -133,19 +133,19 @@ func (c caller) refusals(ctx context.Context) error {
 	missing, err := c.GetTenantWithResponse(ctx, uuid.New(), nil)
 	if err != nil || missing.ApplicationproblemJSON404 == nil || missing.ApplicationproblemJSON404.RequestId == "" ||
 		missing.ApplicationproblemJSON404.Code != api.GetTenant404ApplicationProblemPlusJSONResponseBodyCodeTenantNotFound {
-		return unlike("an unknown tenant", missing, err)
+		return unexpected("an unknown tenant", missing, err)
 	}
 	refused, err := c.AddDomainWithResponse(ctx, c.tenant, &api.AddDomainParams{IdempotencyKey: uuid.NewString()}, api.AddDomain{Domain: "com"})
 	if err != nil || refused.ApplicationproblemJSON400 == nil ||
 		refused.ApplicationproblemJSON400.Code != api.AddDomain400ApplicationProblemPlusJSONResponseBodyCodeInvalidDomain {
-		return unlike("a domain that is none", refused, err)
+		return unexpected("an invalid domain", refused, err)
 	}
 	return nil
 }
 
-// unlike returns an error that says what was not as expected. If got is an answer, the error
+// unexpected returns an error that describes an unexpected result. If got is an answer, the error
 // contains its body.
-func unlike(what string, got any, err error) error {
+func unexpected(what string, got any, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

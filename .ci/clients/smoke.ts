@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Does the main job at `tenantry dev` with the types that .ci/clients/make
-// generated. What does not fit the document does not compile.
+// Runs the main workflow against `tenantry dev` with the types that .ci/clients/make
+// generated. Code that does not match the document does not compile.
 import { randomUUID } from "node:crypto";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
@@ -19,7 +19,8 @@ function expect(good: boolean, what: string, got: unknown): asserts good {
   if (!good) throw new Error(`${what}: unexpected ${JSON.stringify(got)}`);
 }
 
-// control plays the part of the world: the administrator, the registrar.
+// control calls the control interface of the sandbox, which acts as the administrator and
+// the registrar.
 async function control(method: string, where: string, body: unknown): Promise<void> {
   const answer = await fetch(TENANTRY_CONTROL + where, { method, body: JSON.stringify(body) });
   expect(answer.ok, where, answer.status);
@@ -62,13 +63,13 @@ async function provision(domain: string): Promise<void> {
   expect(mailboxes.data?.count === 1 && mailboxes.data.mailboxes[0]?.daily_send_limit === null, "mailboxes", mailboxes);
 }
 
-// refusals arrive as typed errors too: a code that the document does not know
-// for this operation would not compile.
+// refusals checks that errors have types too. An error code that the document does not list
+// for the operation would not compile.
 async function refusals(): Promise<void> {
   const missing = await client.GET("/v1/tenants/{tenant_id}", { params: { path: { tenant_id: randomUUID() } } });
   expect(missing.error?.code === "tenant_not_found" && missing.error.request_id !== "", "an unknown tenant", missing);
   const refused = await client.POST("/v1/tenants/{tenant_id}/domains", { params: { path, header: write() }, body: { domain: "com" } });
-  expect(refused.error?.code === "invalid_domain", "a domain that is none", refused);
+  expect(refused.error?.code === "invalid_domain", "an invalid domain", refused);
 }
 
 await connect();

@@ -5,9 +5,10 @@
 //
 //	go run ./.ci/image -arg VERSION=1.2.3 deploy/container/Containerfile bin/image
 //
-// COPY copies files, and RUN runs its command on this machine. Folders replace /src and /out of the
-// build stage. The root file system of the last stage is written to FOLDER/root, and its other
-// instructions (ENV, USER, ENTRYPOINT, …) to FOLDER/config.json.
+// COPY copies files, and RUN runs its command on this machine. Temporary folders replace the
+// folders /src and /out of the build stage. The command writes the root file system of the last
+// stage to FOLDER/root, and its other instructions (ENV, USER, ENTRYPOINT, …) to
+// FOLDER/config.json.
 package main
 
 import (

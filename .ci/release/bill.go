@@ -32,8 +32,8 @@ type dependency struct {
 	Uses []string `json:"dependsOn"`
 }
 
-// bill is a bill of materials in CycloneDX 1.6. It has no serial number and no time, because these
-// would differ between two builds of the same source.
+// bill is a bill of materials in CycloneDX 1.6. It has no serial number and no time, so that two
+// builds of the same source are equal.
 type bill struct {
 	Format       string               `json:"bomFormat"`
 	Spec         string               `json:"specVersion"`
@@ -56,7 +56,7 @@ func billOf(folder, version string) ([]byte, error) {
 		}
 		info, err := buildinfo.ReadFile(path)
 		if err != nil {
-			return nil //lint:ignore nilerr a file that is no Go binary has no modules
+			return nil // lint:ignore nilerr a file that is not a Go binary has no modules
 		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {
@@ -94,7 +94,7 @@ func modulesOf(info *buildinfo.BuildInfo) []component {
 			m = m.Replace
 		}
 		if m.Version == "" {
-			continue // this repository, whose SDK a plugin with its own module uses
+			continue // this repository, whose SDK is used by a plugin with its own module
 		}
 		all = append(all, module(m.Path, m.Version))
 	}

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command release creates the files that a release publishes, in the folder dist. For each platform
-// these are an archive with the binary, the plugins and their catalog, and a bill of materials. A
-// further file has the SHA-256 of all files.
+// these are an archive with the binary, the plugins and their catalog, and a bill of materials. It
+// also creates a file with the SHA-256 of all these files.
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //
-// The same source and the same version of Go lead to the same bytes, on every machine and at any
-// time.
+// The same source and the same version of Go give the same bytes, on every machine and at any time.
 package main
 
 import (
@@ -29,8 +28,8 @@ var platforms = []string{"linux/amd64", "linux/arm64"}
 func main() {
 	var r release
 	flag.StringVar(&r.version, "version", "", "version of the release")
-	flag.StringVar(&r.commit, "commit", "unknown", "commit it is made from")
-	flag.StringVar(&r.dir, "dir", "dist", "folder that the files go to; what is in it is removed")
+	flag.StringVar(&r.commit, "commit", "unknown", "commit of the release")
+	flag.StringVar(&r.dir, "dir", "dist", "folder for the files; its content is removed first")
 	flag.Parse()
 	if r.version == "" || flag.NArg() > 0 {
 		flag.Usage()
@@ -130,8 +129,8 @@ type catalog struct {
 	Plugins []map[string]any `json:"plugins"`
 }
 
-// describePlugins returns the catalog of the plugins that were built for this machine. The
-// descriptions are the same on every platform.
+// describePlugins returns the catalog of the plugins that were built for this machine. It is used
+// for all platforms, because the descriptions are the same on each.
 func describePlugins(folder string) (c catalog, err error) {
 	plugins, err := filepath.Glob(filepath.Join(folder, "plugins", "*"))
 	if err != nil {

@@ -6,8 +6,8 @@
 //
 //	git ls-files -z | go run ./.ci/secretscan
 //
-// It reads the names of the files from its input, so that it scans exactly the published files. In
-// a test, a line with the comment `secretscan:allow REASON` may contain such a text.
+// It reads the names of the files from standard input, so that it scans exactly the published
+// files. A line of a test may contain such a text if it has the comment `secretscan:allow REASON`.
 package main
 
 import (
@@ -20,7 +20,8 @@ import (
 	"strings"
 )
 
-// patterns are the forms of secrets. The prefix of API keys is a setting, so every prefix matches.
+// patterns are the forms of secrets. They match any prefix of an API key, because the prefix is a
+// setting.
 var patterns = []struct {
 	name string
 	form *regexp.Regexp
@@ -48,15 +49,15 @@ func main() {
 	}
 }
 
-// run scans the files whose names it reads, and writes a line for each text that it found, without
-// the text itself. It returns the number of lines.
+// run scans the files whose names it reads, and writes a line for each finding. The line does not
+// contain the text that was found. run returns the number of findings.
 func run(names io.Reader, out io.Writer) (found int, err error) {
 	list := bufio.NewScanner(names)
 	list.Split(byNUL)
 	for list.Scan() {
 		content, err := os.ReadFile(list.Text())
 		if os.IsNotExist(err) {
-			continue // deleted, and not yet committed
+			continue // the file is deleted, but this is not committed yet
 		}
 		if err != nil {
 			return found, err

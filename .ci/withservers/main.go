@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command withservers runs a command with private test servers beside it:
+// Command withservers starts private test servers and runs a command that uses them:
 //
 //	go run ./.ci/withservers [-memory] -- go test ./...
 //
-// The servers end when the command ends, even after a crash. With -memory their files are in memory,
-// if there is enough of it. Tests create and drop many tables, whose files cost more on a disk.
+// The servers end when the command ends, even after a crash. With -memory their files are in
+// memory, if there is enough memory. That is faster, because tests create and drop many tables, and
+// each has files.
 package main
 
 import (
@@ -29,7 +30,7 @@ func main() {
 }
 
 func run(args []string) (int, error) {
-	env := os.Environ() // of the command
+	env := os.Environ() // the environment of the command
 	if len(args) > 0 && args[0] == "-memory" {
 		args = args[1:]
 		if err := useMemory(); err != nil {
@@ -52,15 +53,15 @@ func run(args []string) (int, error) {
 	return child(args, append(env, testserver.PostgresEnv+"="+postgres.URL), signals)
 }
 
-// sharedMemory is the folder of a file system in memory, and needed the size that must be free in it.
-// The tests of the store, which write most, use 0.3 GB.
+// sharedMemory is the folder of a file system in memory, and needed is how many bytes must be free
+// in it. The tests of the store, which write most, use 0.3 GB.
 const sharedMemory, needed = "/dev/shm", 4 << 30
 
 // useMemory makes sharedMemory the folder for temporary files of this process, if it has enough space.
 func useMemory() error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < needed {
-		return nil // the files are on a disk
+		return nil // the files stay on the disk
 	}
 	return os.Setenv("TMPDIR", sharedMemory)
 }
@@ -82,7 +83,7 @@ func child(args, env []string, signals <-chan os.Signal) (int, error) {
 		case err := <-done:
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
-				return max(1, exit.ExitCode()), nil // -1 when a signal ended it
+				return max(1, exit.ExitCode()), nil // -1 if a signal ended the command
 			}
 			if err != nil {
 				return 1, err

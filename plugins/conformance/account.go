@@ -16,7 +16,7 @@ import (
 )
 
 // accountChecks returns the checks that are safe on a real account. They only read, and the objects
-// that they name do not exist. They also run against the simulator.
+// for which they ask do not exist. Test also runs them against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	area := kind + "/account/"
 	all := []contract.Check[*environment]{
@@ -56,7 +56,7 @@ func (e *environment) checkCredential(t T, ctx context.Context) error {
 	return e.reads(t, e.process, e.connection())["Check"](ctx)
 }
 
-// maxPages is more than the pages of any real account.
+// maxPages is larger than the number of pages of any real account.
 const maxPages = 1000
 
 func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {

@@ -15,13 +15,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// unknownTenant returns the id of a tenant that no provider knows. Parallel reads use different
-// tenants, so that no read waits for the access token of another tenant.
+// unknownTenant returns the id of a tenant that no provider has. Concurrent reads use different
+// tenants, so that no read waits for the access token of another read.
 func unknownTenant(n int) tenant.GUID {
 	return tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n))
 }
 
-// mailReads are the read methods of a mail tenant by name, without their results.
+// mailReads maps the name of each read method of a mail tenant to a function that calls it and
+// ignores its result.
 var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 	"Profile":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Profile(ctx); return err },
 	"Domains":       func(ctx context.Context, m sdk.MailTenant) error { _, err := m.Domains(ctx); return err },
@@ -44,12 +45,12 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 	},
 }
 
-// call is one call of a provider, without its result.
+// call makes one call of a provider and ignores its result.
 type call = func(context.Context) error
 
-// reads returns calls of the running plugin p with the connection c, by name. All of them read.
-// Every plugin of a kind has the same reads. The objects that they name do not exist, except the
-// zone Binary.zone.
+// reads returns read calls of the running plugin p with the connection c, by name. They are the
+// same for all plugins of a kind. The objects for which they ask do not exist, except the zone
+// Binary.zone.
 func (b Binary) reads(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conformance is the test suite that the author of a plugin runs against the built binary.
-// The suites check how the plugin describes itself, when its process exits, and which outcome each
-// failure of its provider has. They also run the contract suite (package ports/contract) of the
-// port that the plugin implements.
+// The suites check how the plugin describes itself, when its process exits, and which outcome it
+// returns for each failure of its provider. They also run the contract suite (package
+// ports/contract) of the port that the plugin implements.
 //
 // There is one list of checks and two ways to run it. `tenantry plugin test` calls Test, which
 // reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin
@@ -25,7 +25,7 @@
 //     suites. sendingsimulator.go: SendingSimulator, the checks of the simulator of a sending
 //     platform.
 //   - dnstest.go: SimulateDNS, the environment of the contract suite of a DNS provider.
-//   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
+//   - retryafter.go: RetryAfter, the check that a Retry-After delays all calls of a credential.
 package conformance
 
 import (
@@ -40,18 +40,18 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// startTimeout and callTimeout are long enough for a slow machine: only a plugin that hangs exceeds
-// them.
+// startTimeout and callTimeout are so long that even on a slow machine only a plugin that hangs
+// exceeds them.
 const (
 	startTimeout = 4 * time.Minute
 	callTimeout  = 4 * time.Minute
 )
 
-// stopTimeout is how long a plugin may take to exit. After it, a check reports that the plugin does
-// not exit. The tests of this package shorten it for plugins that never exit.
+// stopTimeout is how long a plugin may take to exit. After this time, a check reports that the
+// plugin does not exit. The tests of this package use plugins that never exit, and shorten it.
 var stopTimeout = time.Minute
 
-// handshakeTimeout is how long a plugin may take to start in Test. The host allows less.
+// handshakeTimeout is how long a plugin may take to start in Test. The host allows less time.
 const handshakeTimeout = time.Minute
 
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
@@ -78,19 +78,20 @@ const (
 type Binary struct {
 	Path string
 	// Connect returns a connection whose base URLs all start with baseURL. Its credentials have the
-	// right form and need not be valid. Mail requires it. Without it, DNS does not run the checks of a
-	// provider that fails.
+	// right form, but need not be valid. Mail requires Connect. If Connect is nil, DNS does not run
+	// the checks of a failing provider.
 	Connect func(baseURL string) sdk.Connection
 
-	exchange *exchange // records the calls; nil in Go tests
+	exchange *exchange // records the calls; nil in a Go test
 	pacer    *pacer    // delays the calls of a DNS provider
 	limits   wire.Limits
-	// notHTTP says that the plugin calls its provider by a protocol other than HTTP.
+	// notHTTP is true if the plugin does not use HTTP to call its provider.
 	notHTTP bool
-	zone    string // the zone that reads looks for; empty for a zone that does not exist
+	zone    string // the zone for which reads asks; empty for a zone that does not exist
 }
 
-// requireHTTP skips a check whose answers exist in HTTP only, if the plugin does not use HTTP.
+// requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use
+// HTTP.
 func (b Binary) requireHTTP(t T) {
 	t.Helper()
 	if b.notHTTP {
@@ -99,7 +100,7 @@ func (b Binary) requireHTTP(t T) {
 }
 
 // Start starts the plugin as the host does and stops it when the test ends. The output of the
-// plugin is copied to stderr. The test fails when the plugin does not start.
+// plugin is copied to stderr. The test fails if the plugin does not start.
 func (b Binary) Start(t T) *wire.Process {
 	t.Helper()
 	path, err := filepath.Abs(b.Path)
@@ -184,8 +185,8 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 
 // DNS runs the checks of Plugin, the checks of a failing provider and the contract suite of a DNS
 // provider. newFixture returns the environment in which the contract suite runs. It calls
-// newProvider to get providers that the running plugin serves. Their calls keep to the budgets of the
-// description.
+// newProvider to get providers that the running plugin serves. Their calls are delayed so that they
+// do not exceed the budgets in the description.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
 	if b.Connect != nil {

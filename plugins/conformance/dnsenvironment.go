@@ -54,8 +54,8 @@ func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
 	d.simulator.planFault(t, simulate.Fault{Kind: kinds[failure], Times: 1, WritesOnly: true})
 }
 
-// Silent returns the plugin at a provider that never answers. The contract suite uses it for its check of
-// cancelled calls.
+// Silent returns the plugin with a provider that never answers. The contract suite uses it to check
+// that calls can be cancelled.
 func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, requireQuiet func(T)) {
 	s := newSilentServer()
 	return d.dns(d.process, d.connect(t, d.startSilent(t, s))), s.asked, s.requireQuiet
@@ -64,7 +64,7 @@ func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, 
 // dnsChecks are the checks of a DNS plugin that the contract suite does not have.
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
-		const n = 230 // more than a page of any known provider
+		const n = 230 // more than the size of a page of any known provider
 		zone := d.NewZone(t)
 		var all []worldRecord
 		for i := range n {
@@ -116,7 +116,8 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	}},
 }
 
-// failedWrite makes one write that the provider answers with a status, and checks its outcome.
+// failedWrite makes one write that the provider answers with status, and checks that its outcome is
+// one of want.
 func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
 	t.Helper()
 	zone := d.NewZone(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// DNSFixture is the environment in which the contract suite of a DNS provider runs. The alias lets
-// an author import this package only.
+// DNSFixture is the environment in which the contract suite of a DNS provider runs. With this
+// alias, an author needs to import only this package.
 type DNSFixture = contract.DNSProviderEnv
 
 // DNSTest is a DNSFixture that uses the simulator of the plugin. The simulator must have the

@@ -21,8 +21,8 @@ type environment struct {
 	Binary
 	options     *Options
 	description sdk.Description
-	simulator   *Simulator    // nil before start
-	process     *wire.Process // nil before start
+	simulator   *Simulator    // nil before start is called
+	process     *wire.Process // nil before start is called
 }
 
 // noSimulatorReason is why checks are skipped if the plugin has no simulator.
@@ -48,8 +48,8 @@ func (e *environment) startSimulator(t T, world string) {
 }
 
 // connection returns a connection to the simulator, or to the real provider, with the values of
-// Options and the defaults of the fields. Values that are not fields of the plugin are dropped, as the
-// host drops them.
+// Options and the defaults of the fields. It omits values that are not fields of the plugin, as the
+// host does.
 func (e *environment) connection() sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
 	if e.simulator != nil {
@@ -82,8 +82,8 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	return e.description.Join(values, values)
 }
 
-// guessed returns a connection with secrets that the provider does not know. If a secret is base64,
-// the secret that replaces it is base64 too.
+// guessed returns a connection with secrets that the provider does not know. A secret in base64 is
+// replaced by a different secret in base64.
 func guessed(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name
@@ -95,9 +95,9 @@ func guessed(c sdk.Connection) sdk.Connection {
 	return c
 }
 
-// customer returns the connection of a customer. If the simulator issues settings and secrets for
-// each customer, they replace the settings and secrets of the JSON line that the simulator printed
-// (simulate.Ready).
+// customer returns the connection of a customer. It begins with the settings and secrets that the
+// simulator printed at its start (simulate.Ready). If the simulator issues settings and secrets for
+// each customer, these replace the printed ones.
 func (e *environment) customer(t T) sdk.Connection {
 	t.Helper()
 	c := e.connection()

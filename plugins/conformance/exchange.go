@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	maxRecorded = 40   // how many records of a check are kept; older ones are dropped
-	maxShown    = 1000 // bytes of a request or an answer that are shown
-	minSecret   = 6    // shorter secrets are not searched for, because other texts may contain them by chance
+	maxRecorded = 40   // how many records of a check are kept; older ones are deleted
+	maxShown    = 1000 // how many bytes of a request or an answer are shown
+	minSecret   = 6    // shorter secrets are not searched for, because other texts can contain them by chance
 )
 
-// exchange records the calls of one check: between the host and the plugin, between the plugin and
-// its provider, and what the plugin prints. It knows the secrets of the check. It removes them from
-// all texts, and records which texts of the plugin contain a secret. A nil exchange records
-// nothing.
+// exchange records the calls of one check between the host and the plugin, and between the plugin
+// and its provider. It also records what the plugin prints. It knows the secrets of the check. It
+// removes them from all texts, and records which texts of the plugin contain a secret. A nil
+// exchange records nothing.
 type exchange struct {
 	mu      sync.Mutex
-	secrets map[string]string // names by value
+	secrets map[string]string // maps the value of a secret to its name
 	records []string
 	dropped int
 	leaks   []string
 }
 
-// learn adds secrets that redact removes and searchLeak looks for.
+// learn adds secrets, which redact then removes and searchLeak looks for.
 func (e *exchange) learn(secrets map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,7 +68,7 @@ func (e *exchange) record(format string, args ...any) {
 	}
 }
 
-// searchLeak records a leak if a text of the plugin contains a secret. where says which text it is.
+// searchLeak records a leak if a text of the plugin contains a secret. where describes the text.
 func (e *exchange) searchLeak(where, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,8 +18,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// failureChecks returns the checks that run a mail or DNS plugin against servers that fail outside
-// the provider's own API. The contract suite of a sending platform has the same checks.
+// failureChecks returns the checks that run a mail or DNS plugin against servers that fail in ways
+// that do not belong to a provider's API. The contract suite of a sending platform has the same
+// checks.
 func failureChecks(kind string) []check {
 	area := kind + "/failures/"
 	all := []check{
@@ -50,8 +51,8 @@ func failureChecks(kind string) []check {
 	return all
 }
 
-// dnsFailureChecks are checks of HTTP statuses that the contract suite of a DNS provider does not
-// have.
+// dnsFailureChecks are checks with HTTP statuses. The contract suite of a DNS provider does not
+// have them.
 var dnsFailureChecks = []check{
 	{ID: "dns/failures/status-503", Proves: "a provider out of service is down", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
@@ -110,7 +111,7 @@ type silentServer struct {
 
 func newSilentServer() *silentServer { return &silentServer{asked: make(chan struct{})} }
 
-// begin begins a request. The result ends it.
+// begin records that a request has begun. The returned function records its end.
 func (s *silentServer) begin() (end func()) {
 	s.open.RLock()
 	s.askedOnce.Do(func() { close(s.asked) })
@@ -120,17 +121,17 @@ func (s *silentServer) begin() (end func()) {
 // ServeHTTP implements http.Handler.
 func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	defer s.begin()()
-	_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
+	_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a connection is closed only after the body was read
 	<-r.Context().Done()
 }
 
-// deadline is the time limit of a call whose provider never answers. A plugin ignores the deadline
-// if its request to the provider is still open abandonTimeout later. abandonTimeout is longer than
-// the 20 seconds of the host's longest deadline, because a plugin may share one request, such as a
-// token request, between calls.
+// deadline is the time limit of a call whose provider never answers. A plugin fails the check if
+// its request to the provider is still open abandonTimeout after that. abandonTimeout is longer
+// than the host's longest deadline of 20 seconds, because several calls of a plugin may share one
+// request, such as a token request.
 const deadline = 300 * time.Millisecond
 
-// abandonTimeout is a variable, so that tests of plugins that ignore the deadline can shorten it.
+// abandonTimeout is a variable so that the tests of this package can shorten it.
 var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {
@@ -151,8 +152,8 @@ func checkDeadline(t T, b Binary) {
 }
 
 // requireQuiet checks that the plugin has ended its requests to the provider. The host ends a call
-// at its deadline, whatever the plugin does. Only the provider sees whether the plugin ended its
-// request too.
+// at its deadline in any case, so only the provider can see whether the plugin also ends its
+// request.
 func (s *silentServer) requireQuiet(t T) {
 	t.Helper()
 	if _, ended := within(abandonTimeout, func() error { s.open.Lock(); return nil }); !ended {
@@ -189,16 +190,15 @@ func within(limit time.Duration, f func() error) (result error, returned bool) {
 }
 
 // expectOutcome calls all reads of a plugin whose provider is at url, all at the same time. Each
-// call must fail with one of the outcomes in want and with a cause that the plugin named.
-// Afterwards the plugin must still answer Describe.
+// call must fail with one of the outcomes in want, and with a cause from the plugin. After that the
+// plugin must still answer Describe.
 func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	t.Helper()
 	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)
 }
 
-// expectOutcomeOfReads is expectOutcome with at most atOnce calls at the same time. With more calls
-// at a time, a read that needs much CPU time would make other reads exceed the plugin's own
-// timeouts.
+// expectOutcomeOfReads is expectOutcome with at most atOnce calls at the same time. If a read needs
+// much CPU time, too many concurrent calls would exceed the plugin's own timeouts.
 func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)

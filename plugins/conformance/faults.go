@@ -15,19 +15,18 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// faultInjector is between a client and a simulator, and changes answers as a proxy in front of a
-// provider can. The simulator itself answers with the failures that are in the provider's own
-// format.
+// faultInjector is a proxy between a client and a simulator. It changes answers as a proxy in front
+// of a real provider can. The failures in the provider's own format come from the simulator itself.
 type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // a client that requests it has followed a redirect
 
-	writes atomic.Int64 // requests with a method other than GET and HEAD
+	writes atomic.Int64 // the number of requests with a method other than GET and HEAD
 
 	mu         sync.Mutex
-	planned    simulate.Fault // for a simulator that cannot plan faults itself
+	planned    simulate.Fault // a fault for a simulator that cannot plan faults itself
 	failure    contract.Failure
-	firstPages map[string][]byte // by path, while failure is contract.Repeats
+	firstPages map[string][]byte // keyed by path; used while failure is contract.Repeats
 }
 
 // Fail makes every call of the provider's API fail until lift is called. It implements Fail of
@@ -65,7 +64,7 @@ func (f *faultInjector) current() contract.Failure {
 	return f.failure
 }
 
-// plan replaces the planned fault, which is of the kind Status, DropBefore or DropAfter.
+// plan replaces the planned fault. Its kind must be Status, DropBefore or DropAfter.
 func (f *faultInjector) plan(fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +109,7 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	}
 	switch failure {
 	case contract.Hangs:
-		_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
+		_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a connection is closed only after the body was read
 		<-r.Context().Done()
 		return
 	case contract.Redirects:
@@ -145,7 +144,8 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	_, _ = w.Write(body)
 }
 
-// repeatFirstPage returns the first answer to a GET of the path of r, whichever page r asks for.
+// repeatFirstPage returns the first answer to a GET of the path of r, even if r asks for a later
+// page.
 func (f *faultInjector) repeatFirstPage(r *http.Request, body []byte) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()

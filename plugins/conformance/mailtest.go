@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// MailFixture is the environment in which the contract suite of a mail platform runs. The alias
-// lets an author import this package only.
+// MailFixture is the environment in which the contract suite of a mail platform runs. With this
+// alias, an author needs to import only this package.
 type MailFixture = contract.MailPlatformEnv
 
 // MailTest is the simulator of a mail platform, and the plugin's platform that calls the simulator.
@@ -34,7 +34,7 @@ type MailTest struct {
 }
 
 // SimulateMail starts a simulator as Simulate does, and a DNS server that the simulator queries.
-// newPlatform creates the platform with the plugin's code. The test fails when a call breaks a rule
+// newPlatform creates the platform with the plugin's code. The test fails if a call breaks a rule
 // of the provider.
 func SimulateMail(t T, open opener, newPlatform func(sdk.Connection) sdk.MailPlatform) *MailTest {
 	t.Helper()

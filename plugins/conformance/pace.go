@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// pacer delays calls until the budgets of the plugin's description allow them. A service keeps to the
-// budgets too, so the simulator of a plugin can enforce the limits of its provider. A nil *pacer
+// pacer delays calls until the budgets of the plugin's description allow them. The service does
+// this too, so the simulator of a plugin may enforce the rate limits of its provider. A nil *pacer
 // delays nothing.
 type pacer struct {
 	budgets []sdk.Budget
 
 	mu    sync.Mutex
-	calls []*pacedCall // the calls that may still count, in the order of their start
+	calls []*pacedCall // the calls that may still count, in the order in which they began
 }
 
 // pacedCall is a call that counts against budgets.
@@ -57,7 +57,7 @@ func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedC
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return call // the call itself returns the end of its context
+			return call // the call itself then fails because its context has ended
 		}
 	}
 }
@@ -78,8 +78,8 @@ func (p *pacer) try(call *pacedCall) (wait time.Duration) {
 	return 0
 }
 
-// wait returns how long a budget holds a call back. The requests of a call are sent at any time until
-// it ends, so a call leaves the window a full window after its end.
+// wait returns how long a call must wait because of a budget. A call can send requests until it
+// ends, so it counts until a full window after its end.
 func (p *pacer) wait(b sdk.Budget, call *pacedCall, now time.Time) time.Duration {
 	left := b.Limit - b.Cost(call.operation)
 	if b.Cost(call.operation) == 0 {

@@ -90,7 +90,7 @@ func describe(t T, p *wire.Process) sdk.Description {
 }
 
 // runWithoutHost runs the binary from the command line and returns what it prints. The test fails
-// when the exit code differs from exit.
+// if the exit code is not exit.
 func runWithoutHost(t T, b Binary, exit int, args ...string) (printed, problems []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
@@ -128,14 +128,15 @@ func checkFields(t T, fields []sdk.Field) {
 			t.Errorf("field %q has a default though it is secret or required", f.Name)
 		}
 		looksSecret := strings.Contains(f.Name, "secret") || strings.Contains(f.Name, "token") || strings.Contains(f.Name, "password")
-		isSwitch := f.Default == "true" || f.Default == "false" // a boolean setting holds no secret
+		isSwitch := f.Default == "true" || f.Default == "false" // a boolean setting is not a secret
 		if looksSecret && !isSwitch && !f.Secret {
 			t.Errorf("field %q is not marked as secret", f.Name)
 		}
 	}
 }
 
-// hostEntry matches a host, a pattern such as *.acme.com, and a field such as {api_url}.
+// hostEntry matches the entries of Description.Hosts: a host, a pattern such as *.acme.com, or a
+// field such as {api_url}.
 var hostEntry = regexp.MustCompile(`^(\{[a-z][a-z0-9_]*\}|(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+)$`)
 
 func checkHosts(t T, d sdk.Description) {
@@ -151,8 +152,9 @@ func checkHosts(t T, d sdk.Description) {
 	}
 }
 
-// checkFacts checks what a mail platform says about itself. Hosts have a leading dot, so that a suffix
-// matches whole labels. Built-in domains have none: callers cannot add the domain itself either.
+// checkFacts checks what a mail platform says about itself. Hosts have a leading dot, so that they
+// match only whole labels of a name. Built-in domains have no leading dot, because callers must not
+// add the domain itself either.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
 	f := d.MailPlatform
@@ -181,7 +183,7 @@ func checkFacts(t T, d sdk.Description) {
 
 func checkBudgets(t T, d sdk.Description) {
 	t.Helper()
-	keys := []string{"credential", "egress"} // the host ignores others
+	keys := []string{"credential", "egress"} // the host ignores other keys
 	if d.Kind == wire.KindMail {
 		keys = append(keys, "tenant")
 	}

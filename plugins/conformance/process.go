@@ -22,15 +22,16 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// errNoSimulator means that the plugin has no command `simulate`, or exits with 2 on it.
+// errNoSimulator means that the plugin does not have the command `simulate`, or that the command
+// exits with 2.
 var errNoSimulator = errors.New("the plugin has no simulator")
 
-// exitNoSimulator is the exit code of `simulate` of a plugin without a simulator.
+// exitNoSimulator is the exit code of the command `simulate` if a plugin has no simulator.
 const exitNoSimulator = 2
 
-// The environment variables that a plugin and a simulator get, apart from those of the protocol. A
-// plugin gets the variables that its host passes on, for trusted certificates and the time zone,
-// and wire.SearchPath.
+// The environment variables of this process that a plugin and a simulator get. A plugin gets the
+// variables for trusted certificates and the time zone, as from its host. It also gets
+// wire.SearchPath and the variables of the protocol.
 var (
 	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
@@ -47,22 +48,22 @@ func inherit(names []string) (variables []string) {
 }
 
 // startSimulator starts `BINARY simulate` and a proxy between the simulator and the plugin.
-// Simulator.Ready of the result has the URL of the proxy. startSimulator returns errNoSimulator for
-// a plugin without a simulator, and fails the test if the simulator does not start. Simulator and
-// proxy end with the test.
+// Simulator.Ready of the result contains the URL of the proxy. startSimulator returns
+// errNoSimulator if the plugin has no simulator. It fails the test if the simulator does not start.
+// The simulator and the proxy end with the test.
 func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) {
 	t.Helper()
 	s := &Simulator{exchange: e}
-	var address *url.URL // of the simulator; set before the first request
+	var address *url.URL // the address of the simulator; set before the first request
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(address)
 			r.Out.Host = r.In.Host
 		},
-		// If connections are not reused, the transport never repeats a request by itself.
+		// Without reuse of connections, the transport never repeats a request by itself.
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		// If the simulator closes the connection, the proxy does too: the plugin must see that the
-		// provider closed it.
+		// provider has closed it.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     discardLog,
 	}
@@ -78,7 +79,7 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	if address, err = url.Parse(simulatorURL); err != nil || address.Host == "" {
 		t.Fatalf("the simulator's line has no address: %+v", ready)
 	}
-	if simulatorURL == ready.URL { // the simulator does not know the proxy
+	if simulatorURL == ready.URL { // the simulator does not know the address of the proxy
 		for name, value := range ready.Settings {
 			if rest, found := strings.CutPrefix(value, ready.URL); found {
 				ready.Settings[name] = s.URL + rest
@@ -97,8 +98,8 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 // is ready.
 func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
-	// The cleanup ends the process. The test's context ends before the cleanups run, so it must not
-	// end the process.
+	// The cleanup must end the process. The test's context ends before the cleanups run, so the
+	// process must not depend on it.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
 	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
@@ -135,7 +136,7 @@ func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Rea
 	panics.Go(func() {
 		first, _ := bufio.NewReader(stdout).ReadBytes('\n')
 		line <- first
-		_, _ = io.Copy(io.Discard, stdout) // a simulator that prints more must not block
+		_, _ = io.Copy(io.Discard, stdout) // a simulator that prints more lines must not block
 	}, func(*panics.Error) { line <- nil })
 	select {
 	case first := <-line:
@@ -174,7 +175,7 @@ func (s *Simulator) callControl(t T, method, path string, in any) (status int, a
 	return status, answer
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes stores the last bytes that were written to it.
 type lastBytes struct {
 	mu   sync.Mutex
 	kept []byte

@@ -26,12 +26,12 @@ type Result struct {
 	ID     string
 	Proves string
 	Status Status
-	// Reason says why the check was skipped.
+	// Reason is why the check was skipped.
 	Reason string
-	// Messages say what failed.
+	// Messages describe what failed.
 	Messages []string
-	// Calls are the calls of a failed check, oldest first: of the host to the plugin, of the plugin to
-	// its provider, and the lines that the plugin printed.
+	// Calls are the calls of a failed check, oldest first: the calls from the host to the plugin,
+	// the calls from the plugin to its provider, and the lines that the plugin printed.
 	Calls    []string
 	Duration time.Duration
 }
@@ -147,7 +147,7 @@ func (r Report) WriteJUnit(w io.Writer) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable returns a text without the control characters that XML does not allow and that could
+// printable returns a text without control characters, which XML does not allow and which could
 // move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {

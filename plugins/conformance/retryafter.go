@@ -10,7 +10,7 @@ import (
 )
 
 // RetryAfter checks that, after an answer with Retry-After, a plugin sends nothing with the same
-// credential until that time is over. It runs the plugin's code with its simulator.
+// credential until that time is over. It runs the plugin's code against the plugin's simulator.
 func RetryAfter(t T, open opener, p sdk.Plugin) {
 	t.Helper()
 	env := SimulateSending(t, open, p.Sending)

@@ -13,13 +13,14 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// checkTimeout limits one check of Test. Only a plugin that hangs reaches it.
+// checkTimeout limits one check of Test. Only a plugin that hangs takes that long.
 const checkTimeout = 3 * time.Minute
 
-// leaveTimeout is how long a check may take to return after its context and its processes have ended.
+// leaveTimeout is how long a check may take to return after its context and its processes have
+// ended.
 const leaveTimeout = 5 * time.Second
 
-// checkRun is the T of one check of Test. A check runs in a goroutine of its own, which Fatalf ends.
+// checkRun is the T of one check of Test. A check runs in its own goroutine, which Fatalf ends.
 type checkRun struct {
 	ctx context.Context
 
@@ -30,7 +31,7 @@ type checkRun struct {
 	cleanups []func()
 }
 
-// runCheck runs a check and its cleanups. A panic and a timeout are failures of the check.
+// runCheck runs a check and its cleanups. If the check panics or takes too long, it fails.
 func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingFixture is the environment in which the contract suite of a sending platform runs. The
-// alias lets an author import this package only.
+// SendingFixture is the environment in which the contract suite of a sending platform runs. With
+// this alias, an author needs to import only this package.
 type SendingFixture = contract.SendingPlatformEnv
 
 // NewSendingFixture returns a new environment for one check. It should use Simulate. It calls

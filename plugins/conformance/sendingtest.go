@@ -21,7 +21,7 @@ import (
 type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 
 // SendingTest is the simulator of a sending platform, for the tests of the plugin. Each method
-// fails the test when the simulator refuses the call.
+// fails the test if the simulator refuses the call.
 type SendingTest struct {
 	*Simulator
 	t           T
@@ -36,8 +36,9 @@ func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.Sen
 	return &SendingTest{Simulator: Simulate(t, open), t: t, newPlatform: newPlatform}
 }
 
-// Given returns a connection to the simulator. The values replace settings and secrets by name. An
-// empty value removes the setting or secret. If several maps have a name, the last map counts.
+// Given returns a connection to the simulator. The values replace the settings and secrets of the
+// same name. An empty value removes a setting or secret. If several maps contain a name, the last
+// one is used.
 func (s *SendingTest) Given(values ...map[string]string) sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
 	for _, replacements := range values {
@@ -74,7 +75,7 @@ func (s *SendingTest) Put(address string, members map[string]any) {
 	s.Send(http.MethodPut, "/accounts/"+url.PathEscape(address), members)
 }
 
-// Behave switches the behaviour of the platform.
+// Behave changes the behaviour of the platform.
 func (s *SendingTest) Behave(switches map[string]any) {
 	s.t.Helper()
 	s.Send(http.MethodPost, "/behaviour", switches)
@@ -144,8 +145,8 @@ func (s *SendingTest) Suite() (out simulate.Suite) {
 	return expand(s.t, out, map[string]any{"$url": s.URL})
 }
 
-// expand replaces words in the texts of in, a value of package simulate. A text that consists of
-// one word can become a JSON value of any type.
+// expand replaces words in the texts of in, which is a value of package simulate. A text that
+// consists of one such word can become a JSON value of any type.
 func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)
@@ -217,6 +218,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return fixture
 }
 
+<<<<<<< HEAD
 // elsewhere returns the settings that contain the simulator's URL, with the URL base in its place.
 func (s *SendingTest) elsewhere(base string) map[string]string {
 	settings := map[string]string{}
@@ -229,6 +231,9 @@ func (s *SendingTest) elsewhere(base string) map[string]string {
 }
 
 // addOptional sets the fields of the environment that only some platforms need.
+=======
+// addOptional sets the fields of the environment that only some platforms have.
+>>>>>>> 24fc145b97865b5ab867bfc7a2dbddfef719e10b
 func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
 	s.t.Helper()
 	fixture.Sessions = suite.Sessions

@@ -24,7 +24,7 @@ func startServer(t T, handler http.Handler) string {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: startTimeout, ErrorLog: discardLog}
 	ended := make(chan struct{})
 	panics.Go(func() {
-		_ = server.Serve(listener) // it always fails, when it is closed
+		_ = server.Serve(listener) // Serve always returns an error when the server is closed
 		close(ended)
 	}, func(*panics.Error) { close(ended) })
 	t.Cleanup(func() {
@@ -34,17 +34,18 @@ func startServer(t T, handler http.Handler) string {
 	return "http://" + listener.Addr().String()
 }
 
-// UnreachableURL returns a base URL on which nothing listens. Its port is below the range from
-// which systems choose the ports of servers that ask for any port.
+// UnreachableURL returns a base URL on which nothing listens. Systems do not give this port to
+// servers that ask for any free port, because it is below their range.
 func UnreachableURL(t T) string {
 	t.Helper()
 	return "http://127.0.0.1:2"
 }
 
-// discardLog drops the messages of servers about connections that a check has cut.
+// discardLog ignores the messages of servers about connections that a check has closed.
 var discardLog = log.New(io.Discard, "", 0)
 
-// send sends one request and returns the status and the body of the answer. It follows no redirect.
+// send sends one request and returns the status and the body of the answer. It does not follow
+// redirects.
 func send(t T, method, link, contentType string, body io.Reader) (status int, answer []byte, err error) {
 	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, link, body)
 	if err != nil {
@@ -60,7 +61,8 @@ func send(t T, method, link, contentType string, body io.Reader) (status int, an
 	return response.StatusCode, answer, err
 }
 
-// noRedirects is the client of send. Only a server that hangs reaches its time limit.
+// noRedirects is the client of send. Its time limit is so long that only a server that hangs
+// reaches it.
 var noRedirects = &http.Client{
 	Timeout:       startTimeout,
 	Transport:     &http.Transport{DisableKeepAlives: true},

@@ -20,20 +20,20 @@ import (
 )
 
 // Simulator is a plugin's simulator that runs inside the test. Its method Fail injects the failures
-// that the contract suite of a sending platform asks for.
+// that the contract suite of a sending platform requires.
 type Simulator struct {
 	URL   string
 	Ready simulate.Ready
 	// Calls counts the requests to the provider's API, without control calls and browser pages.
 	Calls  atomic.Int64
 	faults faultInjector
-	// ownFaults says that the simulator has control calls that plan faults.
+	// ownFaults is true if the simulator has control calls that plan faults.
 	ownFaults bool
 	exchange  *exchange // nil inside a Go test
 }
 
-// Simulate starts a plugin's simulator and stops it when the test ends. The test fails when open
-// returns an error, or when a client follows a redirect that Fail injected.
+// Simulate starts a plugin's simulator and stops it when the test ends. The test fails if open
+// fails, or if a client follows a redirect that Fail has injected.
 func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
 	t.Helper()
 	s := &Simulator{ownFaults: true}
@@ -47,7 +47,8 @@ func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, er
 	return s
 }
 
-// serve starts the server between the plugin and next, the simulator.
+// serve starts a server that is a proxy between the plugin and the simulator. next calls the
+// simulator.
 func (s *Simulator) serve(t T, next http.Handler) {
 	t.Helper()
 	s.faults.redirectURL = startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
@@ -69,7 +70,7 @@ func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next h
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return // the client closed the connection during its request
+		return // the client has closed the connection before its request was complete
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	observed := &observer{ResponseWriter: w, status: http.StatusOK}
@@ -82,7 +83,7 @@ func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next h
 // maxBody is the maximum size of a request of a plugin in bytes.
 const maxBody = 4 << 20
 
-// observer remembers the status and the beginning of the body that are written through it.
+// observer stores the status and the beginning of the body that are written through it.
 type observer struct {
 	http.ResponseWriter
 	status int
@@ -107,8 +108,9 @@ func isControl(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_c
 // isPage reports whether r is a page request of a browser.
 func isPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-// Connection returns a connection to the simulator, with its own settings and secrets. The settings
-// and secrets passed replace those of the same name; an empty value removes one.
+// Connection returns a connection to the simulator, with its own settings and secrets. The
+// arguments replace the settings and secrets of the same name. An empty value removes a setting or
+// secret.
 func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connection {
 	c := sdk.Connection{Settings: maps.Clone(s.Ready.Settings), Secrets: map[string]secret.Text{}}
 	if c.Settings == nil {
@@ -133,7 +135,7 @@ func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connecti
 }
 
 // Control sends in as JSON to a path below /_control and decodes the answer into out, which may be
-// nil. The test fails when the status is 300 or above, or when the answer does not decode.
+// nil. The test fails if the status is 300 or above, or if the answer cannot be decoded.
 func (s *Simulator) Control(t T, method, path string, in, out any) {
 	t.Helper()
 	status, answer := s.callControl(t, method, path, in)
@@ -143,8 +145,8 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 }
 
 // writes returns the number of requests so far that could change the provider's state. If the
-// simulator has a journal, the journal says which requests are writes. Otherwise all requests with
-// a method other than GET and HEAD count.
+// simulator has a journal, writes counts the requests that the journal marks as writes. Otherwise
+// it counts all requests with a method other than GET and HEAD.
 func (s *Simulator) writes(t T) (n int) {
 	t.Helper()
 	if !s.ownFaults {
@@ -160,7 +162,7 @@ func (s *Simulator) writes(t T) (n int) {
 	return n
 }
 
-// Violations returns the calls that broke a rule of the provider, for example that ignored a
+// Violations returns the calls that broke a rule of the provider, for example calls that ignored a
 // Retry-After.
 func (s *Simulator) Violations(t T) []simulate.Entry {
 	t.Helper()

@@ -23,30 +23,31 @@ import (
 type Options struct {
 	// Path is the plugin's file.
 	Path string
-	// Settings and Secrets replace settings and secrets of the simulator. With Real, they are the
-	// connection to the account.
+	// Settings and Secrets replace settings and secrets of the simulator. If Real is true, they are
+	// the connection to the account.
 	Settings, Secrets map[string]string
 	// Real runs only the checks that are safe on a real account, against that account.
 	Real bool
-	// Only has the ids of the checks to run, or prefixes as in Skip. Empty means all.
+	// Only lists the ids of the checks to run, or prefixes of ids as in Skip. Empty means all
+	// checks.
 	Only []string
-	// Skip has the reason for each check that is not run, keyed by the id of the check. A key that
-	// is the prefix of ids up to a slash stands for all these checks.
+	// Skip maps the id of each check that must not run to the reason. A key can also be the
+	// beginning of ids up to a slash. It then applies to all these checks.
 	Skip map[string]string
-	// Limits are the limits of each process of the plugin, as the host sets them.
+	// Limits are the limits of each process of the plugin, as in the host.
 	Limits wire.Limits
 	// Done is called with each result, in the order of the list. It may be nil.
 	Done func(Result)
 }
 
-// parallelChecks is how many checks run at a time. They mostly wait.
+// parallelChecks is how many checks run at the same time. They mostly wait.
 const parallelChecks = 4
 
-// Item is a check of the suite, as lists show it.
+// Item is a check of the suite in the form for lists.
 type Item struct {
 	ID     string
 	Proves string
-	// Real says that the check is safe on a real account.
+	// Real is true if the check is safe on a real account.
 	Real bool
 }
 
@@ -56,8 +57,8 @@ type suiteCheck struct {
 	run func(t T, e *environment)
 }
 
-// List returns the checks of a kind of plugins, in the order in which Test reports them. Without a kind
-// it returns the checks of every plugin.
+// List returns the checks of a kind of plugins, in the order in which Test reports them. If kind is
+// "", it returns the checks that apply to every plugin.
 func List(kind string) []Item {
 	var items []Item
 	for _, c := range suite(kind) {
@@ -66,7 +67,8 @@ func List(kind string) []Item {
 	return items
 }
 
-// suite returns the checks of a kind of plugins. Without a kind it returns those of every plugin.
+// suite returns the checks of a kind of plugins. If kind is "", it returns the checks that apply to
+// every plugin.
 func suite(kind string) []suiteCheck {
 	var all []suiteCheck
 	for _, c := range pluginChecks {
@@ -107,8 +109,8 @@ func suite(kind string) []suiteCheck {
 	return all
 }
 
-// withSimulator returns checks of failing providers as suiteChecks. They start the simulator only
-// because simulate.Ready says which settings have the base URL of the provider.
+// withSimulator returns checks of failing providers as suiteChecks. They need the simulator only to
+// find out which settings contain the base URL of the provider (simulate.Ready).
 func withSimulator(checks []check) (all []suiteCheck) {
 	for _, c := range checks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
@@ -131,7 +133,7 @@ func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment)
 }
 
 // Test runs the suite over a plugin. It returns an error only if the Options are invalid or ctx
-// ended. The report has the failures of the plugin.
+// ended. The report contains the failures of the plugin.
 func Test(ctx context.Context, o Options) (Report, error) {
 	description, problem := o.describe(ctx)
 	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
@@ -139,7 +141,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 		report.Against = "real"
 	}
 	checks := suite(report.Kind)
-	if problem != nil { // only the check that says why the plugin does not start can run
+	if problem != nil { // only the check that reports why the plugin does not start can run
 		report.Results = o.runAll(ctx, checks[:1], description)
 		return report, ctx.Err()
 	}
@@ -174,7 +176,7 @@ func (o *Options) newExchange() *exchange {
 	return e
 }
 
-// unknownCheck returns a key of Only or Skip that names no check, or "".
+// unknownCheck returns a key of Only or Skip that stands for no check, or "".
 func (o *Options) unknownCheck(checks []suiteCheck) string {
 	for _, key := range slices.Concat(o.Only, slices.Sorted(maps.Keys(o.Skip))) {
 		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return covers(key, c.ID) }) {
@@ -184,7 +186,7 @@ func (o *Options) unknownCheck(checks []suiteCheck) string {
 	return ""
 }
 
-// covers reports whether a key of Only or Skip names a check.
+// covers reports whether a key of Only or Skip stands for a check.
 func covers(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// A plugin speaks HTTP to its provider if a setting of its simulator begins with the simulator's
-// URL. Otherwise, its settings with an address on loopback, such as 127.0.0.1:5353, name a server
-// of a different protocol.
+// A plugin uses HTTP to call its provider if a setting of its simulator begins with the simulator's
+// URL. Otherwise it uses a different protocol. Its settings then contain the address of a server on
+// loopback, such as 127.0.0.1:5353.
 
 // speaksHTTP reports whether the plugin calls the simulator by HTTP.
 func (e *environment) speaksHTTP() bool {
@@ -33,8 +33,8 @@ func isLoopbackAddress(value string) bool {
 	return err == nil && address.Addr().IsLoopback()
 }
 
-// page is the body of an HTTP answer. A plugin that does not use HTTP gets it from a server that is
-// not its provider.
+// page is the body of an HTTP answer. It is sent to a plugin that does not use HTTP, as if a wrong
+// server had answered.
 const page = "<html>Welcome!</html>"
 
 // startPage starts a provider that answers with an HTML page.

@@ -19,13 +19,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// world is the HTTP interface that simulators use in one check: the zones of a simulated DNS
-// provider, and a DNS server for the simulator of a mail platform. The sandbox has the same
+// world serves the HTTP interface that simulators use in one check. It has the zones of a simulated
+// DNS provider, and a DNS server for the simulator of a mail platform. The sandbox has the same
 // interface (simulate.Options.World).
 type world struct {
 	url      string
-	provider string // whose zones they are
-	dnsAddr  string // of the DNS server, or empty
+	provider string // the provider of the zones
+	dnsAddr  string // the address of the DNS server, or empty
 
 	mu    sync.Mutex
 	zones []*worldZone
@@ -117,8 +117,8 @@ func (w *world) add() string {
 	return name
 }
 
-// replace removes the records of a zone for which old reports true and adds the records in with, as
-// an edit by the zone's owner.
+// replace removes the records of a zone for which old returns true, and adds the records in with.
+// It stands for an edit by the zone's owner.
 func (w *world) replace(zone string, old func(worldRecord) bool, with []worldRecord) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

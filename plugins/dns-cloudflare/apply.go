@@ -16,7 +16,7 @@ import (
 
 const (
 	minTTL, maxTTL = 60, 86400
-	// comment is set on new records, for people only. The plugin never reads it.
+	// comment is set on new records, for people. The plugin does not read it.
 	comment = "managed by tenantry"
 )
 
@@ -27,8 +27,9 @@ type batchDoc struct {
 	Posts   []recordDoc `json:"posts,omitempty"`
 }
 
-// Apply implements sdk.DNSProvider. A batch is a transaction, but it cannot be conditional on the
-// previous state. So Apply reads the zone right before the batch and holds the lock of the zone.
+// Apply implements sdk.DNSProvider. A batch is a transaction, but Cloudflare cannot check in it
+// that the zone is unchanged. Therefore Apply holds the lock of the zone and reads the zone right
+// before the batch.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -58,15 +59,15 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	return sdk.SetsAfter(current, changes), nil
 }
 
-// withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always flattens that
-// CNAME: it answers with addresses, and other records at the apex are permitted.
+// withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always answers for such
+// a CNAME with addresses, so it allows other records at the apex.
 func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 	return slices.DeleteFunc(slices.Clone(sets), func(s sdk.RRSet) bool { return s.Type == sdk.CNAME && s.Name == zone.Name })
 }
 
 // write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
-// record exists already, for example after an earlier attempt of the same write. After such an
-// answer, write succeeds if the zone has the wanted sets, and otherwise returns sdk.ZoneChanged.
+// record already exists, for example after an earlier attempt of the same write. Then write
+// succeeds if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged.
 func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
 	b, err := transaction(records, changes)
 	if err != nil {
@@ -103,12 +104,12 @@ func transaction(records []recordDoc, changes []sdk.Change) (batchDoc, error) {
 	return b, nil
 }
 
-// addChange adds the operations for one change. To replace a value, it patches an existing record,
-// so that the record keeps the comment and tags of the zone's owner.
+// addChange adds the operations for one change. To replace a value, it changes an existing record,
+// which thereby keeps the comment and tags of the zone's owner.
 func (b *batchDoc) addChange(records []recordDoc, c sdk.Change) error {
 	var surplus []recordDoc
-	missing := slices.Clone(c.After.Values) // a value that occurs twice in the set occurs twice here
-	ttl := 0                                // the API's TTL of existing records, if it is the wanted TTL
+	missing := slices.Clone(c.After.Values) // contains a value twice if the set contains it twice
+	ttl := 0                                // the TTL of existing records in the API's form, if it is the wanted TTL
 	for _, r := range records {
 		if r.key() != sdk.PlainName(c.After.Name)+" "+string(c.After.Type) {
 			continue
@@ -153,7 +154,7 @@ func (b *batchDoc) addChange(records []recordDoc, c sdk.Change) error {
 }
 
 // clampTTL returns the TTL that the API accepts and that is closest to ttlSeconds. For 0 it returns
-// the value for an automatic TTL.
+// the value that stands for an automatic TTL.
 func clampTTL(ttlSeconds int) int {
 	if ttlSeconds <= 0 {
 		return automatic
@@ -161,8 +162,8 @@ func clampTTL(ttlSeconds int) int {
 	return min(max(ttlSeconds, minTTL), maxTTL)
 }
 
-// newRecordDoc returns the API's document for one value. A CNAME is neither proxied nor flattened:
-// Cloudflare would answer with addresses, which mail platforms do not recognise.
+// newRecordDoc returns the API's document for one value. It disables proxying and flattening of a
+// CNAME. Otherwise Cloudflare would answer with addresses, which mail platforms do not recognise.
 func newRecordDoc(s sdk.RRSet, value string, ttl int) (recordDoc, error) {
 	r := recordDoc{Type: string(s.Type), Name: s.Name, TTL: ttl, Content: value}
 	switch s.Type {

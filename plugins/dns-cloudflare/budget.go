@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// budgets has the budget of each token, keyed by the fingerprint of its connection.
+// budgets holds the budget of each token, keyed by the fingerprint of its connection.
 type budgets struct {
 	now     func() time.Time
 	limit   int // calls of one token in each window
@@ -22,7 +22,8 @@ func newBudgets(now func() time.Time) *budgets {
 	return &budgets{now: now, limit: limit, byToken: map[string]*budget{}}
 }
 
-// forToken returns the budget of a token. It deletes the idle budgets of other tokens.
+// forToken returns the budget of a token. It also deletes the budgets of other tokens that are
+// idle.
 func (b *budgets) forToken(token string) *budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,13 +39,13 @@ func (b *budgets) forToken(token string) *budget {
 }
 
 // budget limits the calls of one token to limit in each window. Cloudflare counts a call when the
-// request arrives, which may be at any time before the answer. So a call counts while it is in
-// flight and for one window after its end.
+// request arrives, which can be at any time before the answer. Therefore a call counts until one
+// window after its end.
 type budget struct {
 	now         func() time.Time
 	limit       int
 	mu          sync.Mutex
-	inFlight    int         // calls without an answer so far
+	inFlight    int         // calls without an answer yet
 	calls       []time.Time // end times of the calls in the last window, oldest first
 	pausedUntil time.Time
 }
@@ -56,7 +57,7 @@ func (b *budget) acquire() error {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	freeAt := now.Add(callTime) // used if all calls are still in flight
+	freeAt := now.Add(callTime) // if all calls are still in flight
 	if len(b.calls) > 0 {
 		freeAt = b.calls[0].Add(window)
 	}
@@ -94,14 +95,14 @@ func (b *budget) isIdle() bool {
 	return b.inFlight == 0 && len(b.calls) == 0 && !b.pausedUntil.After(now)
 }
 
-// budgeted is a transport that acquires the token's budget before each call, and observes
-// Retry-After. It also converts the statuses of sdk.StatusError to errors, because the errors of
-// the Cloudflare library do not contain the header Retry-After.
+// budgeted is a transport that calls acquire before each call, and follows Retry-After. It also
+// returns the errors of sdk.StatusError, because the errors of the Cloudflare library do not
+// contain the header Retry-After.
 type budgeted struct {
 	next   http.RoundTripper
 	budget *budget
 	waits  *sdk.Waits
-	scope  string // of the token
+	scope  string // the scope of the token in waits
 }
 
 func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -20,15 +20,16 @@ import (
 // different type with the same name (81053, 81054), or the same record (81057, 81058).
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
-// notUnderstood is the beginning of the library's error for an answer that the library cannot
-// parse. The error has no exported type.
+// notUnderstood is the beginning of the library's error if it cannot parse an answer. The error has
+// no exported type.
 const notUnderstood = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")
 
-// call makes one API request with the JSON body in and decodes the result into out. For a page it
-// returns the total number of objects on all pages, otherwise 0. It fails with errRecordExists for
-// an error code in existsCodes, and with a classified sdk error for all others.
+// call makes one API request with the JSON body in and decodes the result into out. If the answer
+// is a page of a list, total is the number of objects on all pages, otherwise 0. call fails with
+// errRecordExists for the error codes in existsCodes, and with an outcome of package sdk for all
+// others.
 func (p *provider) call(ctx context.Context, method, path string, in, out any) (total int, err error) {
 	resp, err := p.api.Raw(ctx, method, path, in, nil)
 	if err != nil {
@@ -43,10 +44,11 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) (
 	return total, nil
 }
 
-// errorCoder is implemented by the errors of the Cloudflare library.
+// errorCoder is the interface of the Cloudflare library's errors.
 type errorCoder interface{ ErrorCodes() []int }
 
-// classifyError converts an error of the Cloudflare library to an sdk error or errRecordExists.
+// classifyError converts an error of the Cloudflare library to an outcome of package sdk, or to
+// errRecordExists.
 func classifyError(ctx context.Context, err error) error {
 	var o *sdk.Outcome
 	if errors.As(err, &o) {
@@ -69,7 +71,7 @@ func classifyError(ctx context.Context, err error) error {
 		return sdk.RequestRefused(causeWithCode("cloudflare refused", codes))
 	case ctx.Err() != nil:
 		return sdk.TransportError(ctx.Err())
-	case strings.HasPrefix(err.Error(), notUnderstood): // the page of a proxy, or a part of an answer
+	case strings.HasPrefix(err.Error(), notUnderstood): // a page of a proxy, or an incomplete answer
 		return sdk.BrokenAnswer("not_json")
 	default:
 		return sdk.TransportError(err)
@@ -84,8 +86,8 @@ func causeWithCode(cause string, codes errorCoder) string {
 	return fmt.Sprint(cause, " ", codes.ErrorCodes()[0])
 }
 
-// Check implements sdk.DNSProvider. An active token may lack permissions, so Check also reads a
-// page of zones and a page of records.
+// Check implements sdk.DNSProvider. An active token may have too few permissions, so Check also
+// reads a page of zones and a page of records.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	verify := "/user/tokens/verify"
 	if p.account != "" {

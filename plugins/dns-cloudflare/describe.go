@@ -21,7 +21,7 @@ const (
 	callTime = 15 * time.Second
 
 	// A token may make at most limit calls in each window. If a token exceeds the limit, Cloudflare
-	// blocks it for the length of a window.
+	// blocks it for one window.
 	limit  = 1200
 	window = 5 * time.Minute
 )
@@ -41,14 +41,15 @@ func description() sdk.Description {
 		},
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: limit, Window: window,
-			// apply reads, writes and reads again. check reads the token, zones and records.
+			// The operation apply reads, writes and reads again. The operation check reads the
+			// token, zones and records.
 			Costs: map[string]int{"check": 3, "apply": 3},
 		}},
 	}
 }
 
-// processState holds what all calls of the process share: the HTTP client, the zone locks, and the
-// budgets and waits of the tokens.
+// processState holds what all calls of the process share: the HTTP client, the locks of zones, and
+// the budgets and waits of tokens.
 type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks
@@ -63,11 +64,11 @@ func newProcessState() *processState {
 // provider implements sdk.DNSProvider for one token.
 type provider struct {
 	api     *cloudflare.API
-	account string // the account id of a token that belongs to an account, otherwise empty
+	account string // the account id, if the token belongs to an account, otherwise empty
 	locks   *sdk.ZoneLocks
 }
 
-// provider returns the provider for a connection. It fails when a setting is invalid.
+// provider returns the provider for a connection. It fails if a setting is invalid.
 func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["api_url"], apiURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -84,8 +85,8 @@ func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	client := *s.http
 	fingerprint := c.Fingerprint()
 	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
-	// The library must not retry or limit calls itself: the host retries, and budgeted limits the
-	// calls.
+	// The library must not repeat or limit calls itself, because the host repeats them and budgeted
+	// limits them.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),
 		cloudflare.UsingRetryPolicy(0, 0, 0), cloudflare.UsingRateLimit(limit), cloudflare.UserAgent("tenantry/"+version))
 	if err != nil {

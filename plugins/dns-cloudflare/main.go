@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dns-cloudflare is the plugin that reads and changes zones hosted at Cloudflare through
-// API v4. README.md lists the API calls.
+// Command dns-cloudflare is the plugin that reads and changes zones at Cloudflare through API v4.
+// README.md lists the API calls.
 //
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
 //   - zone.go: reading zones and records.

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// perPage is chosen so that a page is well below sdk.MaxAnswer (1 MiB).
+	// With perPage records, a page is much smaller than sdk.MaxAnswer (1 MiB).
 	perPage  = 1000
 	maxPages = 20
-	// automatic is the TTL value that means "automatic" at Cloudflare. The effective TTL is then
+	// automatic is the TTL value that stands for an automatic TTL. The effective TTL is then
 	// automaticTTL seconds.
 	automatic, automaticTTL = 1, 300
 )
@@ -45,8 +45,8 @@ type (
 	}
 )
 
-// Zone implements sdk.DNSProvider. While a domain moves between two accounts, a token may have
-// access to a zone in each. Zone prefers the zone that is active.
+// Zone implements sdk.DNSProvider. While a domain moves from one account to another, a token may
+// have access to a zone in both. Zone then returns the active one.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {
@@ -71,15 +71,14 @@ func (z zoneDoc) toZone() sdk.Zone {
 	}
 	switch {
 	case z.Status != "active":
-		zone.Idle = z.Status // the domain is not delegated to its name servers
+		zone.Idle = z.Status // the domain is not delegated to the zone's name servers
 	case z.Type != "full" && z.Type != "":
 		zone.Idle = z.Type
 	}
 	return zone
 }
 
-// Records implements sdk.DNSProvider. Cloudflare lists neither the SOA nor the NS records of the
-// zone itself.
+// Records implements sdk.DNSProvider. Cloudflare does not list the zone's own SOA and NS records.
 func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
 	all, err := p.listRecords(ctx, zone)
 	if err != nil {
@@ -97,7 +96,7 @@ func (p *provider) listRecords(ctx context.Context, zone sdk.Zone) ([]recordDoc,
 		if err != nil {
 			return nil, err
 		}
-		// If the answer has no total, only an empty page marks the end.
+		// If the answer contains no total, an empty page marks the end.
 		if all = append(all, pageRecords...); len(pageRecords) == 0 || total > 0 && len(all) >= total {
 			return all, nil
 		}
@@ -105,7 +104,7 @@ func (p *provider) listRecords(ctx context.Context, zone sdk.Zone) ([]recordDoc,
 	return nil, sdk.AnswerTooLarge()
 }
 
-// recordSets groups records by name and type. It fails when a content cannot be parsed.
+// recordSets groups records by name and type. It fails if a content cannot be parsed.
 func recordSets(all []recordDoc) ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	index := map[string]int{}

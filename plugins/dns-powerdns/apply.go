@@ -10,13 +10,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is the TTL in seconds of a new set without a TTL.
+// defaultTTL is the TTL in seconds of a new set for which none is specified.
 const defaultTTL = 3600
 
-// Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be conditional on the previous
-// state. So Apply reads the zone right before the PATCH and holds the lock of the zone. If the
-// serial shows a change in between, Apply fails with sdk.Overlapped. Apply writes nothing to a zone
-// whose serial would not show it.
+// Apply implements sdk.DNSProvider. A PATCH is atomic, but the server cannot check in it that the
+// zone is unchanged. Therefore Apply holds the lock of the zone and reads the zone right before the
+// PATCH. If the serial shows that somebody changed the zone in between, Apply fails with
+// sdk.Overlapped. Apply does not write to a zone whose serial would not show such a change.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -57,13 +57,13 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 }
 
 // countsChanges reports whether every change by the API increments the serial of a zone with this
-// soa_edit_api. With DEFAULT, the first change of a day sets it to the date and 01.
+// soa_edit_api. With DEFAULT, the first change of a day sets it to the date followed by 01.
 func countsChanges(soaEditAPI string) bool {
 	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
 }
 
-// changedBefore reports whether the zone was changed between the read of sets and a PATCH that left
-// it with a serial.
+// changedBefore reports whether the zone was changed after sets was read and before a PATCH. serial
+// is the zone's serial after the PATCH.
 func (z zoneDoc) changedBefore(serial string, sets []sdk.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(sdk.FindSet(sets, sdk.PlainName(z.Name), sdk.SOA))
@@ -87,8 +87,8 @@ func serialOf(soa sdk.RRSet) (uint64, bool) {
 	return serial, err == nil
 }
 
-// patchDocs converts changes to documents of the API. An unchanged value keeps its spelling, and a
-// disabled record stays disabled.
+// patchDocs converts changes to documents of the API. A value that does not change keeps its
+// spelling, and a disabled record stays disabled.
 func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 	var all []rrsetDoc
 	for _, c := range changes {
@@ -96,7 +96,7 @@ func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		spelling := map[string][]string{} // contents by value; two records may have the same text, split into different strings
+		spelling := map[string][]string{} // contents by value; two records may have the same text, but split into strings differently
 		for _, record := range z.find(c.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)

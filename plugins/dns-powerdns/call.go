@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// The maximum sizes of answers in bytes. A zone is kept in memory. The zones of a list are only
-// counted while the list is read.
+// The maximum sizes of answers in bytes. The answer with a zone is kept in memory. The answer with
+// a list of zones is not, because the zones are counted while it is read.
 const (
 	maxZoneList  = 32 << 20
 	maxZone      = 8 << 20
@@ -28,18 +28,17 @@ const (
 // records.
 const conflictMessage = "Conflicts with pre-existing RRset"
 
-// get requests a path below p.base. It calls read with the body of a successful answer. Its errors
-// are outcomes of package sdk or errors of package dns.
+// get requests a path below p.base. It calls read with the body of a successful answer.
 func (p *provider) get(ctx context.Context, path string, read func(io.Reader) error) error {
 	_, err := p.call(ctx, http.MethodGet, path, nil, read)
 	return err
 }
 
-// newSerial is the header of a PATCH's answer with the zone's serial after the PATCH.
+// newSerial is a header in the answer to a PATCH. It contains the zone's serial after the PATCH.
 const newSerial = "X-PDNS-New-Serial"
 
 // patch sends in as JSON in a PATCH to a path below p.base. It returns the value of newSerial,
-// which is empty if the server does not edit the zone's serial. Its errors are those of get.
+// which is empty if the server does not edit the zone's serial.
 func (p *provider) patch(ctx context.Context, path string, in any) (serial string, err error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -64,7 +63,7 @@ func (p *provider) call(ctx context.Context, method, path string, body io.Reader
 		return nil, sdk.TransportError(err)
 	}
 	defer func() {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be reused
+		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // reads the rest, so that the connection can be reused
 		_ = resp.Body.Close()
 	}()
 	if err := statusError(resp); err != nil || read == nil {

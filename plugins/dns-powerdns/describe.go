@@ -15,15 +15,15 @@ import (
 
 const (
 	version  = "0.1.0"
-	serverID = "localhost" // the only id that an Authoritative Server has
+	serverID = "localhost" // the only id of a server in the API of an Authoritative Server
 	callTime = 15 * time.Second
 )
 
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "powerdns", Kind: "dns", Version: version, Title: "PowerDNS",
-		// There are no patterns for NameServers, because every operator names the servers
-		// differently.
+		// There are no patterns in NameServers, because each operator chooses the names of the
+		// servers.
 		Capabilities: []string{"atomic"},
 		Hosts:        []string{"{api_url}"},
 		Fields: []sdk.Field{
@@ -35,8 +35,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState holds what all calls of the process share. The client guarded connects to public
-// addresses only.
+// processState holds what all calls of the process share. The client guarded connects only to
+// public addresses.
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks
@@ -60,7 +60,7 @@ type provider struct {
 	locks *sdk.ZoneLocks
 }
 
-// provider returns the provider for a connection. It fails when a setting is invalid.
+// provider returns the provider for a connection. It fails if a setting is invalid.
 func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	u, err := url.Parse(strings.TrimSpace(c.Settings["api_url"]))
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {

@@ -20,8 +20,8 @@ type (
 		Name   string     `json:"name"`
 		Kind   string     `json:"kind"`
 		RRSets []rrsetDoc `json:"rrsets"`
-		// SOAEditAPI is how the server edits the serial when the API changes the zone. It is nil if
-		// the server does not say it.
+		// SOAEditAPI determines how the server changes the serial after a change by the API. It is
+		// nil if the answer does not contain it.
 		SOAEditAPI *string `json:"soa_edit_api"`
 	}
 	rrsetDoc struct {
@@ -50,7 +50,7 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return zones, err
 }
 
-// countZones returns the length of a JSON array. It keeps only one element in memory.
+// countZones returns the length of a JSON array. It has only one element in memory at a time.
 func countZones(body io.Reader) (n int, err error) {
 	list := json.NewDecoder(body)
 	if start, err := list.Token(); err != nil || start != json.Delim('[') {
@@ -65,7 +65,7 @@ func countZones(body io.Reader) (n int, err error) {
 	return n, err
 }
 
-// Zone implements sdk.DNSProvider. A zone whose primary is a different server is idle.
+// Zone implements sdk.DNSProvider. A zone is idle if its primary is a different server.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	apex := sdk.PlainName(name) + "."
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
@@ -103,8 +103,7 @@ func (p *provider) readZone(ctx context.Context, path string) (z zoneDoc, err er
 	return z, err
 }
 
-// zonePath returns the path of a zone. The id is opaque: the server has escaped it already where
-// necessary.
+// zonePath returns the path of a zone. The server has already escaped the id where necessary.
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
 // recordSets returns the record sets that the zone serves. Disabled records are omitted.

@@ -12,12 +12,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// defaultTTL is the TTL in seconds of a new set without a TTL.
+// defaultTTL is the TTL in seconds of a new set for which none is specified.
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one
-// transaction. The prerequisites of the message are the sets as Apply has read them, so the server
-// refuses the message if someone changed one of the sets after the read.
+// transaction. The prerequisites of the message are the sets that Apply has read before. The server
+// therefore refuses the message if somebody has changed one of them after the read.
 func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
 	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -68,8 +68,9 @@ func transaction(zone string, records []wire.RR, changes []sdk.Change) (*wire.Ms
 }
 
 // addPrerequisites adds the prerequisites of one change: the set still has the records in existing,
-// and no CNAME will coexist with a record of a different type. A server silently ignores an
-// addition that would make a CNAME coexist with a different type (RFC 2136, 3.4.2.2).
+// and no CNAME will coexist with a record of a different type. The second one is needed because a
+// server silently ignores an addition after which a CNAME would coexist with a different type (RFC
+// 2136, 3.4.2.2).
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
@@ -78,7 +79,7 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes [
 			used[i] = wire.Copy(rr)
 		}
 		msg.Used(used)
-		return // no other set can conflict with a set that exists
+		return // the set exists, so no other set can conflict with it
 	}
 	onlyTypeOfName := !slices.ContainsFunc(changes, func(o sdk.Change) bool {
 		return o.After.Type != c.After.Type && sdk.PlainName(o.After.Name) == sdk.PlainName(c.After.Name)
@@ -94,15 +95,15 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes [
 }
 
 // addUpdates adds the removals of one change to the message and returns the records to add. If the
-// TTL changes, the update removes the whole set and adds it again. Texts that do not change stay
-// split into the same strings.
+// TTL changes, the update removes the whole set and adds it again. A text that does not change
+// stays split into the same strings.
 func addUpdates(msg *wire.Msg, existing []wire.RR, c sdk.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
 	if c.After.TTL > 0 {
 		ttl = uint32(c.After.TTL)
 	}
 	newTTL := len(existing) > 0 && existing[0].Header().Ttl != ttl
-	missing := slices.Clone(c.After.Values) // a text that occurs twice in the set occurs twice here
+	missing := slices.Clone(c.After.Values) // contains a text twice if the set contains it twice
 	var added, removed []wire.RR
 	for _, rr := range existing {
 		value, err := valueOf(rr)

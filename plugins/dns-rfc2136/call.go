@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	clockSkew = 300 // seconds, as RFC 8945 recommends
-	// The limits of a zone transfer. A customer chooses the server, so the server may send any
-	// amount of data.
+	clockSkew = 300 // in seconds, as RFC 8945 recommends
+	// The limits of a zone transfer. They are needed because a customer chooses the server, which
+	// may send any amount of data.
 	maxRecords = 20_000
 	maxBytes   = 8 << 20
 )
 
-// dial connects by TCP, because updates and transfers may be larger than a datagram. The caller
+// dial connects by TCP, because an update or a transfer may be larger than a datagram. The caller
 // must call the returned function to close the connection. The connection is also closed when ctx
 // ends, and after p.timeout.
 func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
@@ -42,8 +42,8 @@ func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 
 func (p *provider) sign(m *wire.Msg) { m.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
 
-// transfer returns all records of a zone by AXFR, without the second SOA. It fails with sdk.NoZone,
-// or with a classified sdk error, for example if the zone exceeds maxRecords or maxBytes.
+// transfer returns all records of a zone by AXFR, without the second SOA. It fails with sdk.NoZone
+// or another outcome of package sdk, for example if the zone exceeds maxRecords or maxBytes.
 func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error) {
 	conn, done, err := p.dial(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	size := 0
 	for part := range parts {
 		if err != nil {
-			continue // too large: receive the rest until the library closes the channel
+			continue // too large, but the rest must be received until the library closes the channel
 		}
 		if part.Error != nil {
 			return nil, transferError(part.Error)
@@ -79,7 +79,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	if len(all) < 2 {
 		return nil, sdk.BrokenAnswer("empty_transfer")
 	}
-	return all[:len(all)-1], nil // the SOA comes twice
+	return all[:len(all)-1], nil // the last record is the SOA again
 }
 
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
@@ -89,7 +89,7 @@ func transferError(err error) error {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
 		return sdk.CredentialRefused("transfer_refused")
 	case strings.HasSuffix(err.Error(), "bad xfr rcode: 9"):
-		return sdk.NoZone() // NOTAUTH from a server that accepted the key
+		return sdk.NoZone() // NOTAUTH, although the server accepted the key
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
 		return sdk.BrokenAnswer("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
 	case errors.As(err, new(*wire.Error)), errors.Is(err, io.ErrUnexpectedEOF):
@@ -100,7 +100,7 @@ func transferError(err error) error {
 }
 
 // isTSIGError reports whether the server did not accept the key, or did not sign its answer with
-// the key.
+// it.
 func isTSIGError(err error) bool {
 	for _, e := range []error{wire.ErrAuth, wire.ErrSig, wire.ErrKey, wire.ErrSecret, wire.ErrTime, wire.ErrKeyAlg, wire.ErrNoSig} {
 		if errors.Is(err, e) {
@@ -127,7 +127,7 @@ func (p *provider) update(ctx context.Context, m *wire.Msg) error {
 	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != m.Id:
 		return sdk.UnknownEffect("no_answer")
 	case err != nil && resp.Rcode != wire.RcodeNotAuth:
-		return sdk.UnknownEffect("unsigned_answer") // anybody may have sent an unsigned answer
+		return sdk.UnknownEffect("unsigned_answer") // anybody can send an unsigned answer
 	}
 	return rcodeError(resp.Rcode)
 }

@@ -26,7 +26,7 @@ const (
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "rfc2136", Kind: "dns", Version: version, Title: "Dynamic update (RFC 2136)",
-		// There are no patterns for NameServers, because any name server may accept updates.
+		// There are no patterns in NameServers, because any name server can accept updates.
 		Capabilities: []string{"atomic", "conditional"},
 		Hosts:        []string{"{server}"},
 		Fields: []sdk.Field{
@@ -45,13 +45,13 @@ type provider struct {
 	server    string // host and port
 	zones     []string
 	key       string            // fully qualified name of the TSIG key
-	secrets   map[string]string // TSIG secret in base64 by key name, as miekg/dns expects
+	secrets   map[string]string // maps the key name to the TSIG secret in base64, as miekg/dns requires
 	algorithm string
 	dialer    *sdk.Dialer
-	timeout   time.Duration // of a call, including dialing
+	timeout   time.Duration // of a call, including the time to connect
 }
 
-// newProvider returns the provider for a connection. It fails when a setting is invalid.
+// newProvider returns the provider for a connection. It fails if a setting is invalid.
 func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	p := &provider{server: strings.TrimSpace(c.Settings["server"]), timeout: callTime}
 	if host, port, err := net.SplitHostPort(p.server); err != nil {
@@ -79,7 +79,7 @@ func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	return p, p.readTSIGKey(c)
 }
 
-// readTSIGKey validates and sets the TSIG key.
+// readTSIGKey checks the TSIG key and stores it in p.
 func (p *provider) readTSIGKey(c sdk.Connection) error {
 	name := strings.TrimSpace(c.Settings["key_name"])
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {

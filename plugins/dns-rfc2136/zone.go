@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// signingTypes are the record types that a signing server maintains itself.
+// signingTypes are the record types that a server with DNSSEC signing maintains itself.
 var signingTypes = []uint16{
 	wire.TypeRRSIG, wire.TypeNSEC, wire.TypeNSEC3, wire.TypeNSEC3PARAM, wire.TypeDNSKEY, wire.TypeCDS, wire.TypeCDNSKEY, 65534,
 }
@@ -30,7 +30,7 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 }
 
 // Zone implements sdk.DNSProvider. It returns sdk.NoZone for a zone that is not in the connection's
-// list.
+// setting `zones`.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	if !slices.Contains(p.zones, sdk.PlainName(name)) {
 		return sdk.Zone{}, sdk.NoZone()

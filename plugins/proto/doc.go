@@ -7,7 +7,8 @@
 //   - mail.proto, dns.proto, sending.proto: the services of the three kinds of provider.
 //   - options.proto: the options that describe methods and fields.
 //
-// Outside tests, package plugins/wire is the only user of the generated code. Authors of plugins use plugins/sdk.
+// Outside tests, only package plugins/wire uses the generated code. Authors of plugins use
+// plugins/sdk.
 package proto
 
 //go:generate ./generate.sh

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Options that tell the host what it must know of a method or a field. The host reads them
+// These options tell the host what it must know about a method or a field. The host reads them
 // from these files, so a plugin need not set them.
 //
 // A method that only reads is marked with the standard option
@@ -58,8 +58,8 @@ var file_plugins_proto_options_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// The plugin answers without calling the provider, as when it builds a URL. Such a call costs
-	// no budget, and its success says nothing about the provider.
+	// The plugin answers without calling the provider, as when it builds a URL. Such a call uses
+	// no rate limit budget, and its success does not show that the provider works.
 	//
 	// optional bool without_provider = 50001;
 	E_WithoutProvider = &file_plugins_proto_options_proto_extTypes[0]
@@ -71,7 +71,7 @@ var (
 	//
 	// optional bool secret = 50002;
 	E_Secret = &file_plugins_proto_options_proto_extTypes[1]
-	// The attribute of the call's span that holds the value, where customer data may be traced.
+	// The span attribute that holds the value, if the operator allows customer data in traces.
 	//
 	// optional string span_attribute = 50003;
 	E_SpanAttribute = &file_plugins_proto_options_proto_extTypes[2]

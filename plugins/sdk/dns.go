@@ -39,9 +39,8 @@ func QuoteText(text string) string {
 	return b.String()
 }
 
-// UnquoteText returns the joined strings of a TXT content in the format of zone files. A content
-// that does not begin with a quote is returned unchanged. It fails when quotes or escapes are
-// malformed.
+// UnquoteText returns the joined strings of a TXT content in the format of zone files. It returns a
+// content that does not begin with a quote unchanged. It fails if quotes or escapes are malformed.
 func UnquoteText(content string) (string, error) {
 	if !strings.HasPrefix(content, `"`) {
 		return content, nil
@@ -73,7 +72,7 @@ func UnquoteText(content string) (string, error) {
 	return b.String(), nil
 }
 
-// decodeEscape decodes what follows a backslash: three decimal digits or a literal byte.
+// decodeEscape decodes the text after a backslash: three decimal digits, or one literal byte.
 func decodeEscape(rest string) (literal byte, used int, ok bool) {
 	if rest == "" {
 		return 0, 0, false
@@ -92,7 +91,7 @@ func decodeEscape(rest string) (literal byte, used int, ok bool) {
 }
 
 // ReadContent converts the content of a record from the format of zone files to a value of
-// dns.RRSet. It fails for a malformed TXT and for an MX without a preference.
+// dns.RRSet. It fails for a malformed TXT content, and for an MX content without a preference.
 func ReadContent(of dns.Type, content string) (string, error) {
 	switch of {
 	case dns.TXT:
@@ -159,15 +158,15 @@ func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 	return after
 }
 
-// ZoneLocks serializes the writes to a zone within this process. It is for providers that need two
-// calls to compare and write. Zones are hashed to a fixed number of locks, so two zones may share a
-// lock.
+// ZoneLocks serializes the writes to a zone within this process. It is for providers that need one
+// call to compare the zone and another call to write it. There is a fixed number of locks, so two
+// zones may have the same lock.
 type ZoneLocks struct {
 	seed  maphash.Seed
 	locks [256]chan struct{}
 }
 
-// NewZoneLocks returns locks that are all free.
+// NewZoneLocks returns locks that nobody holds.
 func NewZoneLocks() *ZoneLocks {
 	l := &ZoneLocks{seed: maphash.MakeSeed()}
 	for i := range l.locks {
@@ -177,7 +176,7 @@ func NewZoneLocks() *ZoneLocks {
 }
 
 // Hold waits for the lock of a zone and returns the function that releases it. It fails with an
-// UnknownEffect error when ctx ends first.
+// UnknownEffect error if ctx ends first.
 func (l *ZoneLocks) Hold(ctx context.Context, zone string) (release func(), err error) {
 	lock := l.locks[maphash.String(l.seed, zone)%uint64(len(l.locks))]
 	select {

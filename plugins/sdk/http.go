@@ -24,7 +24,7 @@ import (
 // WithMaxAnswer changes it for a call.
 const MaxAnswer = 1 << 20
 
-// ErrAnswerTooLarge is the error of reading an answer beyond its limit.
+// ErrAnswerTooLarge is the error of a read after an answer has reached its limit.
 var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
 type maxAnswerKey struct{}
@@ -36,8 +36,8 @@ func WithMaxAnswer(ctx context.Context, octets int64) context.Context {
 }
 
 // NewHTTPClient returns the client for calls to a provider. It does not follow redirects, ignores
-// the proxies of the environment, and limits the size of answers. Each call is a span and
-// propagates the trace context. timeout limits a call, including reading the answer.
+// the proxies of the environment, and limits the size of answers. It records a span for each call
+// and propagates the trace context. timeout limits a call, including the read of the answer.
 func NewHTTPClient(timeout time.Duration) *http.Client {
 	return newHTTPClient(timeout, newTransport())
 }
@@ -61,14 +61,14 @@ func newTransport() *http.Transport {
 	}
 }
 
-// ErrHostNotNamed is the error of a request or a connection to a host that Description.Hosts does not
-// name. Nothing was sent.
+// ErrHostNotNamed is the error of a request or a connection to a host that is not in
+// Description.Hosts. Nothing was sent.
 var ErrHostNotNamed = errors.New("the description of the plugin does not name this host")
 
 // LimitHosts returns a transport that sends only requests to the hosts of Description.Hosts, and
-// fails with ErrHostNotNamed otherwise. The context of a request must be derived from the context
-// of the call, because the allowed hosts depend on the fields of the call. The clients of this package
-// use it.
+// fails with ErrHostNotNamed for other requests. The context of a request must be derived from the
+// context of the call, because the allowed hosts depend on the fields of the call. The clients of
+// this package use it.
 func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
 
 type hostLimiter struct{ next http.RoundTripper }
@@ -83,9 +83,9 @@ func (l hostLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// urlHider wraps the tracing transport and removes the path and the query from the request that
-// this transport sees. Path and query name customers' domains, mailboxes and tenants, so no span
-// may contain them. urlRestorer is the transport below the tracing transport and restores the URL.
+// urlHider wraps the tracing transport and hides the path and the query of a request from it. They
+// contain customers' domains, mailboxes and tenants, so a span must not contain them. urlRestorer
+// is the transport below the tracing transport. It restores the URL.
 type (
 	urlHider    struct{ next http.RoundTripper }
 	urlRestorer struct{ next http.RoundTripper }
@@ -129,7 +129,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, ErrAnswerTooLarge
 	}
-	// Reading one byte more than allowed distinguishes an answer at the limit from a larger one.
+	// The read of one byte more than allowed distinguishes an answer at the limit from a larger
+	// one.
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}
@@ -141,15 +142,16 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrPrivateAddress is the error of dialing an address that is not public.
+// ErrPrivateAddress is the error of a connection to an address that is not public.
 var ErrPrivateAddress = errors.New("the host has no public address")
 
 // Dialer opens connections to a host that an account has chosen. See NewDialer.
 type Dialer struct{ net net.Dialer }
 
 // NewDialer returns a Dialer that connects to public unicast addresses only and fails with
-// ErrPrivateAddress otherwise. It checks the address after name resolution. With allowPrivate, which
-// only the operator may set, it connects to every address. timeout limits the opening of a connection.
+// ErrPrivateAddress otherwise. It checks the address after the name was resolved. If allowPrivate
+// is true, which only the operator may decide, it connects to every address. timeout limits how
+// long it may take to open a connection.
 func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 	d := &Dialer{net.Dialer{Timeout: timeout}}
 	if !allowPrivate {
@@ -164,9 +166,9 @@ func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 	return d
 }
 
-// DialContext opens a connection, as the method of net.Dialer does. It fails with ErrHostNotNamed for a
-// host that Description.Hosts does not name. ctx must be derived from the context of the call, because
-// the allowed hosts depend on the fields of the call.
+// DialContext opens a connection, as the method of net.Dialer does. It fails with ErrHostNotNamed
+// for a host that is not in Description.Hosts. ctx must be derived from the context of the call,
+// because the allowed hosts depend on the fields of the call.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -178,8 +180,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return d.net.DialContext(ctx, network, address)
 }
 
-// NewGuardedHTTPClient is NewHTTPClient for a host that an account has chosen. It connects with
-// NewDialer.
+// NewGuardedHTTPClient is NewHTTPClient for a host that an account has chosen. It connects with a
+// Dialer of NewDialer.
 func NewGuardedHTTPClient(timeout time.Duration, allowPrivate bool) *http.Client {
 	transport := newTransport()
 	transport.DialContext = NewDialer(10*time.Second, allowPrivate).DialContext

@@ -19,7 +19,7 @@ type (
 	TenantID = tenant.GUID
 	// TenantProfile has the names of a tenant.
 	TenantProfile = tenant.Profile
-	// AdministratorSignIn is one sign-in of an administrator: authorization code with PKCE.
+	// AdministratorSignIn is one sign-in of an administrator, by an authorization code with PKCE.
 	AdministratorSignIn = ports.SignIn
 	// Administrator is a person who has signed in with the role that can give consent.
 	Administrator = tenant.Administrator
@@ -85,7 +85,7 @@ func RefusedAs(code, cause, detail string) error {
 }
 
 // WaitsFor returns the error for a call that the provider cannot perform yet, because the provider
-// has not finished a task. Nothing changed, and the host repeats the call.
+// has not finished a task. The call has changed nothing. The host repeats it.
 func WaitsFor(cause, detail string) error {
 	return &outcome.Error{Kind: outcome.NotReady, Cause: cause, Detail: detail}
 }

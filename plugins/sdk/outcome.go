@@ -16,8 +16,8 @@ import (
 )
 
 // Outcome is the error of a failed call to a provider. It says whether the call had an effect and
-// whether to retry it. The host finds it in an error with errors.As. The functions of this package
-// create the common outcomes.
+// whether to retry it. The error of a call can be an Outcome or wrap one. The functions of this
+// package create the common outcomes.
 type Outcome = outcome.Error
 
 // OutcomeKind says why a call failed, and whether it had an effect.
@@ -33,9 +33,9 @@ const (
 	Unknown   = outcome.Unknown
 )
 
-// OutcomeOf returns the Outcome in err, or the zero Outcome if there is none. A plugin that makes
-// several requests for a call decides by it how to continue. A test compares it with what it
-// expects, as in OutcomeOf(err) == OutcomeOf(NoZone()).
+// OutcomeOf returns the Outcome in err, or the zero Outcome if there is none. A plugin that sends
+// several requests for one call can use it to decide how to continue. A test can compare it, as in
+// OutcomeOf(err) == OutcomeOf(NoZone()).
 func OutcomeOf(err error) Outcome {
 	var o *Outcome
 	if errors.As(err, &o) {
@@ -53,7 +53,8 @@ func Misconfigured(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
 }
 
-// NotServed returns a refusal for a connection with a setting that the provider does not know.
+// NotServed returns a refusal for a connection with a setting whose value
+// the provider does not know.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }
@@ -61,7 +62,7 @@ func NotServed(setting, detail string) error {
 // CredentialRefused returns the error for a credential that the provider does not accept, or that
 // does not permit the call.
 func CredentialRefused(cause string) error {
-	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: cause, Detail: "the provider does not take the credential, or it does not allow this"}
+	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: cause, Detail: "the provider does not accept the credential, or the credential does not allow this"}
 }
 
 // NotSupported returns a refusal for a capability that the provider does not have, or does not
@@ -82,14 +83,14 @@ func RequestRefused(cause string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: cause, Detail: "the provider refused this"}
 }
 
-// BrokenAnswer returns the error for an answer that cannot be understood or that reports an
-// internal error.
+// BrokenAnswer returns the error for an answer that cannot be parsed, or that reports an internal
+// error.
 func BrokenAnswer(cause string) error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: cause, Detail: "the provider answered with an error"}
 }
 
-// AnswerTooLarge returns the error for an answer that is longer than its limit. Repeating the call
-// would fail in the same way.
+// AnswerTooLarge returns the error for an answer that is longer than its limit. The same call would
+// fail again.
 func AnswerTooLarge() error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the provider's answer is too large"}
 }
@@ -99,15 +100,15 @@ func UnknownEffect(cause string) error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
 }
 
-// TransportError classifies the error of a request that got no complete answer. A request that could not
-// be sent, or that Waits held back, changed nothing. The effect of a request that was sent is
-// unknown.
+// TransportError classifies the error of a request that got no complete answer. If the request
+// could not be sent, or was not sent because of Waits, it changed nothing. If it was sent, its
+// effect is unknown.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
 	var outcomeErr *outcome.Error
 	switch {
-	case errors.As(err, &outcomeErr): // not sent, see Waits
+	case errors.As(err, &outcomeErr): // not sent because of Waits
 		return outcomeErr
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
@@ -128,8 +129,8 @@ func TransportError(err error) error {
 }
 
 // StatusError returns the error for the HTTP statuses that have the same meaning at every provider:
-// 408, 429 and all from 500. It is nil for the other statuses. now is needed for a Retry-After with
-// a date.
+// 408, 429, and 500 or higher. It returns nil for other statuses. now is the current time, which is
+// needed for a Retry-After with a date.
 func StatusError(status int, h http.Header, now time.Time) error {
 	o := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: RetryAfter(h, now)}
 	switch {

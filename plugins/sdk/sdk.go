@@ -10,7 +10,7 @@
 //   - serve.go: Serve, and the commands `describe` and `--version`.
 //   - simulator.go: the command `simulate`.
 //   - outcome.go: the errors that a provider returns.
-//   - waits.go: Waits, which hold back calls after a Retry-After.
+//   - waits.go: Waits, which delay calls after a Retry-After.
 //   - http.go: HTTP clients and dialers for the calls to a provider.
 //   - mail.go: for mail platforms: tenants and domains.
 //   - zone.go: for DNS providers: zones, record sets and changes.
@@ -30,22 +30,22 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The interfaces that a plugin implements and the host calls, and the types of the plugin's
-// configuration.
+// The interfaces that a plugin implements, and the types of the plugin's configuration.
 type (
-	// MailPlatform is a mail platform. `go doc github.com/tenantry/tenantry/ports MailPlatform` prints
-	// its methods and their promises.
+	// MailPlatform is a mail platform. `go doc github.com/tenantry/tenantry/ports MailPlatform`
+	// prints its methods and their contracts.
 	MailPlatform = ports.MailPlatform
-	// MailTenant is one tenant of a mail platform. `go doc github.com/tenantry/tenantry/ports MailTenant`
-	// prints its methods and their promises.
+	// MailTenant is one tenant of a mail platform. `go doc github.com/tenantry/tenantry/ports
+	// MailTenant` prints its methods and their contracts.
 	MailTenant = ports.MailTenant
 	// SignIn has the parameters of one sign-in of an administrator.
 	SignIn = ports.SignIn
-	// DNSProvider is a DNS provider, accessed with one connection. Its methods are Check, Zone, Records
-	// and Apply; `go doc github.com/tenantry/tenantry/ports DNSProvider` prints their promises.
+	// DNSProvider is a DNS provider, accessed with one connection. Its methods are Check, Zone,
+	// Records and Apply; `go doc github.com/tenantry/tenantry/ports DNSProvider` prints their
+	// contracts.
 	DNSProvider = ports.DNSProvider
 	// SendingPlatform is a sending platform, accessed with one credential. `go doc
-	// github.com/tenantry/tenantry/ports SendingPlatform` prints its methods and their promises.
+	// github.com/tenantry/tenantry/ports SendingPlatform` prints its methods and their contracts.
 	SendingPlatform = ports.SendingPlatform
 	// Secret is a string that is redacted when it is printed.
 	Secret = secret.Text
@@ -55,7 +55,8 @@ type (
 	Description = wire.Description
 	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
-	// PlatformFacts has the facts about a mail platform that the host needs without a call.
+	// PlatformFacts contains the facts about a mail platform that the host needs when it makes no
+	// call.
 	PlatformFacts = platform.Facts
 	// PlatformHosts are the domains of a mail platform's hosts, each with a leading dot.
 	PlatformHosts = dns.PlatformHosts
@@ -66,9 +67,9 @@ type (
 // Plugin is the parameter of Serve. Describe and exactly one of Mail, DNS and Sending must be set.
 type Plugin struct {
 	Describe Description
-	// Mail returns the mail platform for one call. The host sends the same Connection with many
-	// calls. The function may keep tokens and HTTP connections between calls, keyed by
-	// Connection.Fingerprint. It must not keep secrets.
+	// Mail returns the mail platform for one call. Many calls have the same Connection. The
+	// function may keep tokens and HTTP connections between calls, keyed by Connection.Fingerprint.
+	// It must not keep secrets.
 	Mail func(Connection) (MailPlatform, error)
 	// DNS returns the DNS provider for one call. The rules of Mail apply.
 	DNS func(Connection) (DNSProvider, error)
@@ -78,7 +79,7 @@ type Plugin struct {
 	// nil for a provider whose server can be run locally. See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
 	// Waits are the waits that the provider asked for. The host shares them with the processes of
-	// this plugin in all replicas. It may be nil.
+	// this plugin in all replicas. Waits may be nil.
 	Waits *Waits
 }
 

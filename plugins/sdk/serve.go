@@ -26,9 +26,10 @@ const (
 	exitUsage  = 2
 )
 
-// Serve is the main function of a plugin. A process that was started by the host answers the host's
-// calls. Otherwise Serve runs one of the commands `describe`, `simulate` and `--version`. Serve
-// does not return. The process exits with 0, with 1 after a failure, or with 2 after a usage error.
+// Serve is the main function of a plugin. If the host has started the process, Serve answers the
+// host's calls. Otherwise it executes one of the commands `describe`, `simulate` and `--version`.
+// Serve does not return. The process exits with 0, with 1 after a failure, or with 2 after a usage
+// error.
 func Serve(p Plugin) {
 	if len(os.Args) < 2 && wire.Hosted() {
 		os.Exit(serveHost(p))
@@ -40,7 +41,7 @@ func Serve(p Plugin) {
 // code.
 func serveHost(p Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
-	// because the host needs the plugin until the host has answered its last request.
+	// because the host needs it until the host has answered its own last request.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, p.Describe.Name)
 	flush := startTelemetry(p.Describe, log)
@@ -93,9 +94,10 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// stdinClosed returns a channel that is closed at the end of standard input. The host holds the
-// other end of the pipe, and the kernel closes it when the host is killed. If standard input is not
-// a pipe or socket (a terminal, /dev/null), the channel is never closed.
+// stdinClosed returns a channel that is closed at the end of standard input. The host has the other
+// end of the pipe open, and the kernel closes that end if the host is killed. If standard input is
+// neither a pipe nor a socket, but for example a terminal or /dev/null, the channel is never
+// closed.
 func stdinClosed(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()

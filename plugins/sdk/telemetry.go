@@ -22,8 +22,8 @@ import (
 )
 
 // startTelemetry exports the plugin's spans over OTLP/HTTP if the OTEL_* variables of the
-// environment enable it. The host passes the operator's variables on. The returned function exports
-// the remaining spans and stops the exporter.
+// environment enable it. The plugin gets these variables from the operator, through the host. The
+// returned function exports the remaining spans and stops the exporter.
 func startTelemetry(d Description, log *slog.Logger) (flush func(context.Context)) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	noFlush := func(context.Context) {}
@@ -74,8 +74,8 @@ func telemetryResource(d Description) *resource.Resource {
 }
 
 // newLog returns a logger that writes the JSON lines that the host reads, with the member names of
-// hclog. Plugins in other languages print the same format. newLog also makes the logger the default
-// of log/slog.
+// hclog. Plugins in other languages print the same format. newLog also makes this logger the
+// default logger of log/slog.
 func newLog(out io.Writer, module string) *slog.Logger {
 	lines := slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: renameToHclog})
 	log := slog.New(callHandler{lines}).With("@module", module)

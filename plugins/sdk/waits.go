@@ -15,12 +15,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Waits holds back the calls to a provider that has asked for a pause with Retry-After. The pause
+// Waits delays the calls to a provider that has asked for a pause with Retry-After. The pause
 // applies to all calls of a scope, such as a tenant or a credential, and not only to the call whose
-// answer had the Retry-After. The author of the plugin chooses the scopes and their names.
+// answer had the Retry-After. The author of the plugin defines the scopes and their names.
 //
 // If the field Waits of Plugin is set, the host passes each wait on to the processes of this plugin
-// in all replicas. Waits is safe for concurrent use. A nil *Waits holds nothing back.
+// in all replicas. Waits is safe for concurrent use. A nil *Waits delays nothing.
 type Waits struct {
 	now func() time.Time
 
@@ -29,7 +29,7 @@ type Waits struct {
 	host  ports.Waits          // nil until the host shares its waits
 }
 
-// NewWaits returns Waits that hold nothing back. now is the clock; nil means time.Now.
+// NewWaits returns Waits that delay nothing yet. now is the clock; nil stands for time.Now.
 func NewWaits(now func() time.Time) *Waits {
 	if now == nil {
 		now = time.Now
@@ -37,15 +37,15 @@ func NewWaits(now func() time.Time) *Waits {
 	return &Waits{now: now, until: map[string]time.Time{}}
 }
 
-// Share lets w use the waits of the host too. Serve calls Share. Tests call Share with a store that
-// stands in for the host.
+// Share makes w also use the waits of the host. Serve calls Share. Tests call Share with a store in
+// place of the host.
 func (w *Waits) Share(host ports.Waits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.host = host
 }
 
-// Extend holds back all calls of a scope for the duration wait, unless they already wait longer.
+// Extend makes all calls of a scope wait for at least the duration wait from now.
 func (w *Waits) Extend(ctx context.Context, scope string, wait time.Duration) {
 	if w == nil || wait <= 0 {
 		return
@@ -57,12 +57,13 @@ func (w *Waits) Extend(ctx context.Context, scope string, wait time.Duration) {
 	host := w.host
 	w.mu.Unlock()
 	if host != nil {
-		// The wait must reach the host even if the caller has given up.
+		// The host must get the wait even if the caller has cancelled the call.
 		host.Wait(context.WithoutCancel(ctx), scope, wait)
 	}
 }
 
-// Left returns how long a call of these scopes still has to wait, or 0 if it may be sent now.
+// Left returns how long a call of these scopes still has to wait. It returns 0 if the call may be
+// sent now.
 func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 	if w == nil {
 		return 0
@@ -96,10 +97,11 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 	return nil
 }
 
-// CauseHeldBack is the cause of a call that was not sent because its scope has to wait.
+// CauseHeldBack is the cause of the outcome of a call that was not sent because its scope has to
+// wait.
 const CauseHeldBack = "held_back"
 
-// Observe holds back the calls of a scope if a response with this status and header asks for it:
+// Observe makes the calls of a scope wait if a response with this status and header asks for it:
 // 429 or 503 with Retry-After.
 func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.Header) {
 	if w == nil || status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
@@ -109,8 +111,8 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 }
 
 // Client returns a copy of c for the calls of one scope. The copy does not send a request while the
-// scope has to wait, and calls Observe with each response. For a request that it does not send, it
-// returns an error, and TransportError turns this error into a Throttled outcome.
+// scope has to wait, and calls Observe with each response. If it does not send a request, it
+// returns an error, which TransportError converts to a Throttled outcome.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
 	limited := *c
 	limited.Transport = waitingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}
@@ -134,17 +136,16 @@ func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxWait is the longest wait that is accepted from a provider. It protects against a wrong value
-// in Retry-After.
+// maxWait is the longest accepted wait. A longer one counts as a mistake of the provider.
 const maxWait = time.Hour
 
-// RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It is
-// 0 without a valid header, and at most an hour.
+// RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It
+// returns 0 if there is no valid header, and at most an hour.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
-		// The seconds are limited first, because the product could overflow.
+		// The seconds are limited before the multiplication, so that the product does not overflow.
 		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)

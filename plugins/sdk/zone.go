@@ -6,17 +6,19 @@ import "github.com/tenantry/tenantry/core/dns"
 
 // The types of the parameters and results of a DNSProvider.
 type (
-	// Zone is a zone at the provider: its ID there, which only the plugin reads, its Name (the apex),
-	// its NameServers, and in Idle the reason why the provider does not publish it.
+	// Zone is a zone at the provider. ID is its id there, which only the plugin reads. Name is the
+	// apex. Idle is the reason why the provider does not publish the zone, or empty.
 	Zone = dns.Zone
-	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are fully
-	// qualified, in lower case, without the final dot. A TXT value is its text without quotes, a CNAME
-	// or NS value a name, and an MX value "preference host". Synthesised is for the host only.
+	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are
+	// fully qualified, in lower case, without the final dot. A TXT value is its text without
+	// quotes, a CNAME or NS value a name, and an MX value "preference host". Synthesised is only
+	// for the host.
 	RRSet = dns.RRSet
 	// RecordType is the type of a record, such as TXT.
 	RecordType = dns.Type
-	// Change replaces one record set of a zone. Before is the set of the plan, After the desired one. A
-	// set without values does not exist. If both TTLs are equal, the set keeps its TTL.
+	// Change replaces one record set of a zone. Before is the set as it was when the change was
+	// planned, and After is the desired set. A set without values stands for a set that does not
+	// exist. If both TTLs are equal, the set keeps its TTL.
 	Change = dns.Change
 )
 
@@ -32,27 +34,29 @@ const (
 // IsNoZone reports whether err is or wraps an error of NoZone.
 func IsNoZone(err error) bool { return dns.IsNoZone(err) }
 
-// NoZone returns the error of DNSProvider.Zone for a zone that the credential does not reach.
+// NoZone returns the error of DNSProvider.Zone for a zone that the credential cannot access.
 func NoZone() error { return dns.NoZone() }
 
-// ZoneChanged returns the error of a write that was refused because the zone has changed since it
-// was planned. Nothing was written.
+// ZoneChanged returns the error of a write that was refused because the zone has changed after the
+// write was planned. Nothing was written.
 func ZoneChanged() error { return dns.Changed() }
 
 // Overlapped returns the error of a write that was made, although someone else changed the zone
-// between the last read and the write. The provider's answer must show this, such as a serial that
-// grew by two: the service stops the work on the domain until a person has looked.
+// between the last read and the write. Return it only if the provider's answer proves this, for
+// example by a serial that has increased by two. The service then stops the work on the domain
+// until a person has checked the zone.
 func Overlapped() error { return dns.Overlapped() }
 
-// CheckChanges returns an error if changes contain what no plugin may write: a name outside the
-// zone, the zone's own NS and SOA sets, or two changes of one set. Call it first in
+// CheckChanges returns an error if changes contain a change that no plugin may write: a name
+// outside the zone, the zone's own NS and SOA sets, or two changes of one set. Call it first in
 // DNSProvider.Apply.
 func CheckChanges(zone string, changes []Change) error { return dns.CheckChanges(zone, changes) }
 
-// Outstanding returns the changes that the zone does not have yet. current has the zone's record
-// sets. Before of each returned change is the current set, and After.TTL the TTL to write.
-// Outstanding fails with ZoneChanged if a set equals neither Change.Before nor Change.After, or if a
-// CNAME would share its name with other records. The caller must then write nothing.
+// Outstanding returns the changes that the zone does not have yet. current contains the zone's
+// record sets. In each returned change, Before is the current set and After.TTL is the TTL to
+// write. Outstanding fails with ZoneChanged if a current set equals neither Change.Before nor
+// Change.After, or if a name would have a CNAME and other records. The caller must then write
+// nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	return dns.Outstanding(current, changes)
 }

@@ -15,13 +15,13 @@ import (
 
 const (
 	sendersPath = "/sender-emails"
-	// maxPages is the maximum number of pages that the plugin reads in a search for one address,
-	// and of the list of workspaces.
+	// maxPages is the maximum number of pages that the plugin reads when it looks for one address,
+	// or for the workspaces.
 	maxPages = 10
 )
 
 // account is a sender e-mail of the API, reduced to the members that the plugin reads. The plugin
-// never calls …/oauth-access-token, which returns a live token of the mailbox.
+// must not call …/oauth-access-token, which returns a valid token of the mailbox.
 type account struct {
 	ID      text `json:"id"`
 	Name    text `json:"name"`
@@ -30,8 +30,8 @@ type account struct {
 	Updated text `json:"updated_at"`
 }
 
-// Account implements sdk.SendingPlatform. The search matches parts of addresses, and an instance
-// that ignores the parameter returns every account, so Account compares each address.
+// Account implements sdk.SendingPlatform. The search matches parts of addresses, and some instances
+// ignore its parameter and return every account. Therefore Account compares each address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for number := 1; number <= maxPages; number++ {
 		found, more, _, err := p.page(ctx, number, address)
@@ -51,8 +51,8 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 }
 
 // Accounts implements sdk.SendingPlatform. The cursor holds the page number and the total at the
-// time of the previous page. If the total has become smaller, an account may have moved to a page
-// that was already read. Accounts then fails with Broken.
+// time of the previous page. If the total is smaller now, an account may have moved to a page that
+// was read before. Then Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	number, previousTotal := 1, 0
 	if cursor != "" {
@@ -75,7 +75,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 }
 
 // page returns the accounts of one page, whether more pages follow, and the total number of
-// accounts. An empty search lists all accounts.
+// accounts. If search is empty, it lists all accounts.
 func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.Account, bool, int, error) {
 	docs, more, total, err := readPage[account](ctx, p, sendersPath, number, search)
 	if err != nil {
@@ -98,7 +98,8 @@ func (a account) toAccount() sdk.Account {
 	return converted
 }
 
-// accountState maps EmailBison's status to a state and, for a failed account, a reason.
+// accountState returns the state that an EmailBison status stands for. For a failed account it also
+// returns the reason.
 func accountState(status string) (state sdk.AccountState, reason string) {
 	switch words := strings.NewReplacer("_", " ", "-", " ").Replace(strings.ToLower(strings.TrimSpace(status))); words {
 	case "connected":
@@ -110,7 +111,7 @@ func accountState(status string) (state sdk.AccountState, reason string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform. An account that EmailBison does not know counts as
+// Remove implements sdk.SendingPlatform. If EmailBison does not know the account, it counts as
 // removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	var answer struct {
@@ -131,8 +132,9 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	return asOutcome(err)
 }
 
-// StartSignIn implements sdk.SendingPlatform. It always fails: people connect mailboxes to
-// EmailBison only in its dashboard and in its uploader, a page for connecting many mailboxes.
+// StartSignIn implements sdk.SendingPlatform. It always fails, because mailboxes can be connected
+// to EmailBison only in its dashboard, or in its uploader, which is a page that connects many
+// mailboxes.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -17,23 +17,22 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// The errors of call that its callers handle. A caller that does not handle them returns asOutcome
-// of the error.
+// The errors of call that its callers handle. Other callers return asOutcome(err).
 var (
 	errNotFound  = errors.New("emailbison has no such object")
 	errForbidden = errors.New("emailbison does not allow it")
 )
 
 // call makes one request below /api of the instance and decodes the JSON object of a 2xx answer
-// into out. It returns errNotFound or errForbidden for a 404 or 403 of EmailBison itself, otherwise
-// an sdk.Outcome.
+// into out. If EmailBison itself answers 404 or 403, it returns errNotFound or errForbidden. Any
+// other error is an sdk.Outcome.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
 	r, err := http.NewRequestWithContext(ctx, method, p.instance+"/api"+path, nil)
 	if err != nil {
 		return sdk.Misconfigured("instance_url", "it does not form a valid URL")
 	}
 	r.Header.Set("Authorization", "Bearer "+p.token.Reveal())
-	r.Header.Set("Accept", "application/json") // without it EmailBison answers a refusal with a redirect to its sign-in page
+	r.Header.Set("Accept", "application/json") // without this header, EmailBison answers a refused request with a redirect to its sign-in page
 	r.Header.Set("User-Agent", "tenantry/"+version)
 	resp, err := p.http.Do(r)
 	if err != nil {
@@ -57,8 +56,8 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// noAnswer returns the outcome of a request without an answer. An untrusted certificate is Down and
-// not Unknown, because the request was never sent.
+// noAnswer returns the outcome of a request without an answer. If the certificate is not trusted,
+// the outcome is Down and not Unknown, because the request was not sent.
 func noAnswer(err error) error {
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
@@ -67,9 +66,9 @@ func noAnswer(err error) error {
 	return sdk.TransportError(err)
 }
 
-// failure returns the error of an answer, nil for a 2xx status. Errors of EmailBison are JSON
-// objects; isObject reports whether the body is a JSON object. An HTML page comes from a proxy or
-// filter in front of the instance, so its 403 or 404 says nothing about the token or the account.
+// failure returns the error of an answer, nil for a 2xx status. isObject is true if the body is a
+// JSON object, as in all errors of EmailBison. An HTML page comes from a proxy in front of the
+// instance, so its status 403 or 404 says nothing about the token or the account.
 func failure(resp *http.Response, isObject bool) error {
 	cause := "emailbison " + strconv.Itoa(resp.StatusCode)
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
@@ -92,7 +91,8 @@ func failure(resp *http.Response, isObject bool) error {
 	return sdk.BrokenAnswer(cause)
 }
 
-// asOutcome turns errForbidden and errNotFound into outcomes for callers that do not handle them.
+// asOutcome converts errForbidden and errNotFound to outcomes, for callers that do not handle these
+// errors.
 func asOutcome(err error) error {
 	switch {
 	case errors.Is(err, errForbidden):
@@ -120,8 +120,9 @@ type listPage[T any] struct {
 }
 
 // readPage returns the entries of page number of a list, whether more pages follow, and the total
-// number of entries. It fails with Broken when the answer does not carry the requested page number:
-// the caller would take the page for the whole list and report the other entries as removed.
+// number of entries. It fails with Broken if the answer does not contain the requested page number.
+// Otherwise its caller could take one page for the whole list, and report all other accounts as
+// removed.
 func readPage[T any](ctx context.Context, p *platform, path string, number int, search string) (entries []T, more bool, total int, err error) {
 	query := url.Values{"page": {strconv.Itoa(number)}, "per_page": {strconv.Itoa(perPage)}}
 	if search != "" {
@@ -156,14 +157,14 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// integer returns the number in t, or 0 when t is not an integer.
+// integer returns the number in t, or 0 if t is not an integer.
 func (t text) integer() int {
 	n, _ := strconv.Atoi(string(t))
 	return n
 }
 
-// optionalObject decodes a JSON object into value. Any other JSON value decodes to the zero value:
-// PHP writes an empty object as [].
+// optionalObject decodes a JSON object into value. It decodes any other JSON value to the zero
+// value, because PHP writes an empty object as [].
 type optionalObject[T any] struct{ value T }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -15,8 +15,8 @@ type workspace struct {
 	Name text `json:"name"`
 }
 
-// user is the owner of the token. EmailBison does not document which JSON member has the workspace
-// of the token. The plugin takes the first of these members that has an id.
+// user is the owner of the token. EmailBison does not document which JSON member contains the
+// workspace of the token. The plugin uses the first of these members that has an id.
 type user struct {
 	Workspace        optionalObject[workspace] `json:"workspace"`
 	CurrentWorkspace optionalObject[workspace] `json:"current_workspace"`
@@ -33,9 +33,9 @@ func (u user) workspace() workspace {
 	return workspace{}
 }
 
-// Check implements sdk.SendingPlatform. A super-admin token acts in the workspace that was last
-// selected at the instance. A token that reaches several workspaces must be such a token, so Check
-// sets SelectedWorkspaceOnly.
+// Check implements sdk.SendingPlatform. The calls with a super-admin token use the workspace that
+// was last selected at the instance. A token with access to several workspaces must be a
+// super-admin token, so Check then sets SelectedWorkspaceOnly.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var answer struct {
 		Data *user `json:"data"`
@@ -63,8 +63,8 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	}
 }
 
-// workspaces returns the workspaces that the token reaches. listed is false when the instance
-// refuses the list, as some instances do for a token of one workspace.
+// workspaces returns the workspaces to which the token has access. listed is false if the instance
+// refuses the list, as some do for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
 		page, more, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
@@ -84,8 +84,8 @@ func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed 
 	return all, true, nil
 }
 
-// asInstanceError turns a 404 into a refusal of instance_url, because the host has no such API. For
-// other errors it returns asOutcome(err).
+// asInstanceError converts a 404 to a refusal of instance_url, because the host has no EmailBison
+// API. For other errors it returns asOutcome(err).
 func asInstanceError(err error) error {
 	if errors.Is(err, errNotFound) {
 		return sdk.Misconfigured("instance_url", "there is no EmailBison at this host")

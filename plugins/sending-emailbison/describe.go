@@ -37,8 +37,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState holds what all connections of the process share. The HTTP client public connects to
-// public addresses only; private connects to any address.
+// processState holds what all connections of the process share. The HTTP client public connects
+// only to public addresses. The client private connects to all addresses.
 type processState struct {
 	public, private *http.Client
 	waits           *sdk.Waits // by the fingerprint of the connection
@@ -55,11 +55,11 @@ type platform struct {
 	http      *http.Client
 	instance  string // scheme and host, such as https://send.example.com
 	token     sdk.Secret
-	workspace string // the id of the expected workspace; empty for any
+	workspace string // the id of the expected workspace; empty if any is accepted
 }
 
-// newPlatform returns the platform of the connection c. It fails when a setting or the credential
-// is invalid; it calls nothing.
+// newPlatform returns the platform of the connection c. It fails if a setting or the credential is
+// invalid. It sends no request.
 func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // readCredential returns the instance and the token of a connection. The instance is in
-// instance_url, or in api_key in the form https://instance#token. If both name an instance, it must
-// be the same. Error texts quote no part of either.
+// instance_url, or in api_key in the form https://instance#token. If it is in both, the two must be
+// equal. The error texts do not quote either of them.
 func readCredential(c sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
 	tokenText := strings.TrimSpace(c.Secrets["api_key"].Reveal())
 	instanceURL := strings.TrimSpace(c.Settings["instance_url"])
@@ -47,9 +47,10 @@ func readCredential(c sdk.Connection, allowPrivate bool) (instance string, token
 	return instance, sdk.NewSecret(tokenText), nil
 }
 
-// parseInstance returns the scheme and host of an instance; ok is false when text is not allowed.
-// The scheme must be https, because requests carry the token. With allowPrivate, http is allowed on
-// loopback addresses, for the simulator. The guarded HTTP client checks the address when it dials.
+// parseInstance returns the scheme and host of an instance; ok is false if text is not allowed. The
+// scheme must be https, because requests contain the token. If allowPrivate is true, http is
+// allowed for loopback addresses, for the simulator. The guarded HTTP client checks the address
+// when it connects.
 func parseInstance(text string, allowPrivate bool) (instance string, ok bool) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text

@@ -22,8 +22,8 @@ type accountPage struct {
 	Next  string       `json:"next_starting_after"`
 }
 
-// Check implements sdk.SendingPlatform. For a key without the scope workspaces:read it takes the
-// workspace from an account.
+// Check implements sdk.SendingPlatform. If the key does not have the scope workspaces:read, it uses
+// the workspace of an account.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var w struct{ ID, Name string }
 	err := p.call(ctx, http.MethodGet, "/workspaces/current", &w)
@@ -39,8 +39,9 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: w.ID, Name: w.Name}}}, nil
 }
 
-// workspaceOfAccounts returns the workspace of the first account. Without an account it returns "",
-// or fails when the connection names a workspace, because nothing confirms that workspace.
+// workspaceOfAccounts returns the workspace of the first account. If there is no account, it
+// returns "". It fails if there is no account and the connection has a workspace, because it cannot
+// check that workspace.
 func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	var listed accountPage
 	if err := p.call(ctx, http.MethodGet, "/accounts?limit=1", &listed); err != nil {
@@ -58,8 +59,9 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	}
 }
 
-// Account implements sdk.SendingPlatform. It is not known whether the address in Instantly's path
-// is case-sensitive. If the path finds no account, Account searches the list for the address.
+// Account implements sdk.SendingPlatform. The path of the request contains the address. It is not
+// known whether its case matters to Instantly. If the request finds no account, Account looks for
+// the address in the list.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if !strings.Contains(address, "@") {
 		return sdk.Account{}, nil
@@ -78,7 +80,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 }
 
 // search looks for an address with the filter of the list, which matches parts of addresses. It
-// returns the zero account when none has that address.
+// returns the zero account if no account has that address.
 func (p *platform) search(ctx context.Context, address string) (sdk.Account, error) {
 	var listed accountPage
 	q := url.Values{"limit": {pageSize}, "search": {address}}
@@ -97,8 +99,8 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 }
 
 // Accounts implements sdk.SendingPlatform. The list ends at an empty page or at a page without a
-// cursor, because Instantly may send a cursor with the last page too. If the next cursor equals the
-// cursor of this page, the listing would never end, so Accounts fails with Broken.
+// cursor, because Instantly may also send a cursor with the last page. If the next cursor equals
+// the cursor of this page, Accounts fails with Broken, because the listing would never end.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	q := url.Values{"limit": {pageSize}}
 	if cursor != "" {
@@ -128,8 +130,8 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	return page, nil
 }
 
-// Remove implements sdk.SendingPlatform. Instantly answers with the removed account. An account
-// that Instantly does not know counts as removed.
+// Remove implements sdk.SendingPlatform. Instantly answers with the removed account. If Instantly
+// does not know the account, it counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if !strings.Contains(account, "@") {
 		return nil // the id of an account is its address
@@ -163,7 +165,7 @@ type accountDoc struct {
 const (
 	statusActive          = 1
 	statusPaused          = 2
-	statusMaintenance     = 3 // resumes without the user
+	statusMaintenance     = 3 // becomes active again without an action of the user
 	statusConnectionError = -1
 	statusSoftBounces     = -2
 	statusSendingError    = -3
@@ -184,8 +186,8 @@ func (a accountDoc) account() sdk.Account {
 	return converted
 }
 
-// applyStatus sets the state of converted from the status of a. An account that cannot send keeps
-// its OAuth grant, so it stays connected and has an error.
+// applyStatus sets the state of converted from the status of a. An account that cannot send still
+// has its OAuth grant, so it is connected with an error.
 func (a accountDoc) applyStatus(converted *sdk.Account) {
 	converted.State = sdk.AccountConnected
 	switch *a.Status {

@@ -23,9 +23,9 @@ const (
 // errNotFound is a 404 of Instantly itself.
 var errNotFound = errors.New("instantly has no such object")
 
-// call makes one request below /api/v2 and decodes a 2xx answer into out. It returns errNotFound or
-// an outcome. Requests have neither body nor content type: Instantly refuses an empty body with a
-// content type.
+// call makes one request below /api/v2 and decodes a 2xx answer into out. Its errors are
+// errNotFound and outcomes. Requests have neither a body nor a content type, because Instantly
+// refuses an empty body with a content type.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
 	ctx = sdk.WithMaxAnswer(ctx, maxAnswer)
 	req, err := http.NewRequestWithContext(ctx, method, p.base+prefix+path, http.NoBody)
@@ -52,9 +52,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// refusal returns the error of an answer that is not 2xx. A 401, 402, 403 or 404 counts only in
-// Instantly's own error envelope. The page of a proxy with the same status says nothing about the
-// key or the account.
+// refusal returns the error of an answer that is not 2xx. The statuses 401, 402, 403 and 404 count
+// only if the body is Instantly's own error envelope. A proxy's page with the same status says
+// nothing about the key or the account.
 func (p *platform) refusal(resp *http.Response, body []byte) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, p.now()); err != nil {
 		return err
@@ -86,7 +86,8 @@ func asOutcome(err error) error {
 	return err
 }
 
-// lacksScope reports whether err says that the key is valid and lacks the scope of the call.
+// lacksScope reports whether err means that the key is valid, but does not have the scope of the
+// call.
 func lacksScope(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "instantly 403"
 }

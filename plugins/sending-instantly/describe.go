@@ -36,14 +36,14 @@ func description() sdk.Description {
 			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},
 			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: requestCosts()},
 			{Key: "credential", Limit: 75, Window: time.Minute, Only: []string{"start_sign_in"}},
-			// Instantly allows 150. If an IP address exceeds the limit, Instantly blocks it, often
-			// for hours.
+			// Instantly allows 150 per minute. If an IP address exceeds that limit, Instantly
+			// blocks it, often for hours.
 			{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}
 }
 
-// requestCosts returns, for each operation that can make several requests, the maximum number.
+// requestCosts maps each operation that can make several requests to their maximum number.
 func requestCosts() map[string]int { return map[string]int{"check": 2, "account": 2} }
 
 // processState holds what all connections of the process share.
@@ -67,8 +67,8 @@ type platform struct {
 	authHosts []string // hosts to which an authorization URL may lead
 }
 
-// newPlatform returns the platform of the connection c. It fails when a setting or the key is
-// invalid; it calls nothing.
+// newPlatform returns the platform of the connection c. It fails if a setting or the key is
+// invalid. It sends no request.
 func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {

@@ -15,11 +15,11 @@ import (
 )
 
 // upstreamRetryAfter is how long the host waits before it repeats a start that failed because
-// Microsoft throttles Instantly. Instantly sends no Retry-After in that case.
+// Microsoft throttled Instantly. Instantly sends no Retry-After in this case.
 const upstreamRetryAfter = 5 * time.Second
 
-// StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly is not bound to an
-// address: Instantly connects whichever mailbox signs in.
+// StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly does not belong to an
+// address: Instantly connects the mailbox that signs in, whichever it is.
 func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInSession, error) {
 	var answer struct {
 		SessionID string    `json:"session_id"`
@@ -39,7 +39,7 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 }
 
 // withUpstreamRetry sets the RetryAfter of an outcome for a 503 without Retry-After. Instantly
-// answers 503 when Microsoft throttles Instantly.
+// answers like this if Microsoft throttles it.
 func withUpstreamRetry(err error) error {
 	o := sdk.OutcomeOf(err)
 	if o.Kind != sdk.Down || o.Cause != "status 503" || o.RetryAfter > 0 {
@@ -50,7 +50,7 @@ func withUpstreamRetry(err error) error {
 }
 
 // withLoginHint adds the parameter login_hint, unless Instantly has set it. Microsoft's page uses
-// it to fill in the address. The rest of the URL stays unchanged byte for byte.
+// it to fill in the address. It does not change a byte of the rest of the URL.
 func withLoginHint(authURL, address string) string {
 	u, err := url.Parse(authURL)
 	if err != nil || u.Query().Has("login_hint") {
@@ -66,7 +66,8 @@ func withLoginHint(authURL, address string) string {
 // oauthCode matches an OAuth error code.
 var oauthCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
-// SignIn implements sdk.SendingPlatform. A session that Instantly does not know counts as expired.
+// SignIn implements sdk.SendingPlatform. If Instantly does not know the session, it counts as
+// expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	if strings.Trim(session, ".") == "" {
 		return sdk.Progress{State: sdk.SignInExpired}, nil // "." and ".." would change the path

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// perPage is the number of accounts of a page, without the overlap. Other clients of PlusVibe
+	// perPage is the number of accounts on a page, without the overlap. Other clients of PlusVibe
 	// use the same number.
 	perPage = 100
-	// overlap is how many accounts of the next page each request also asks for. An account that is
-	// removed during the listing shifts the later accounts forward; without the overlap the listing
-	// could skip an account and report it as removed.
+	// overlap is how many accounts of the next page each request also asks for. If an account is
+	// removed during the listing, the later accounts move forward. Without the overlap, the listing
+	// could then skip an account and report it as removed.
 	overlap = 5
 )
 
@@ -67,8 +67,8 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 
 // list returns one page. The cursor has three parts, separated by spaces: the value of skip, the
 // hash of the first account of the previous page, and the hashes of the accounts in the overlap.
-// list fails with Broken when the page repeats the previous page. It also fails when the page has
-// none of the accounts in the overlap, because the listing may then lack accounts.
+// list fails with Broken if the page is the previous page again. It also fails if the page contains
+// none of the accounts in the overlap, because the listing could then skip accounts.
 func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
@@ -107,13 +107,13 @@ func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, e
 type position struct {
 	skip          int
 	previousFirst string   // the hash of the first account of the previous page
-	overlapping   []string // the hashes of accounts of this page that the previous page showed
+	overlapping   []string // the hashes of the accounts of this page that were also on the previous page
 }
 
 // noHashes stands for an empty list of hashes in a cursor.
 const noHashes = "-"
 
-// page converts a page of the API and leaves out the accounts that the previous page showed.
+// page converts a page of the API. It omits the accounts that were on the previous page.
 func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sdk.Page, error) {
 	var page sdk.Page
 	overlapMissing := len(at.overlapping) > 0
@@ -156,8 +156,8 @@ func hashOf(d accountDoc) string {
 }
 
 // account converts an account to sdk.Account. The id of an account is its address, because PlusVibe
-// deletes accounts by address. Account.Stamp changes when timestamp_updated or the status changes,
-// and so with each new sign-in.
+// deletes accounts by address. Account.Stamp changes if timestamp_updated or the status changes. It
+// therefore changes with each new sign-in.
 func (d accountDoc) account() sdk.Account {
 	s, _ := classify(string(d.Status))
 	a := sdk.Account{
@@ -173,7 +173,7 @@ func (d accountDoc) account() sdk.Account {
 	return a
 }
 
-// loggable matches a status that holds no data of a customer.
+// loggable matches a status that contains no customer data.
 var loggable = regexp.MustCompile(`^[A-Za-z_ -]{1,40}$`)
 
 // logUnknownStatus logs a status that the plugin does not know, once for each process and status.
@@ -186,9 +186,9 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform. The call is undocumented. When PlusVibe does not confirm
-// the deletion, Remove looks the account up: an account that does not exist counts as removed. If
-// PlusVibe does not know the call and the account still exists, Remove returns sdk.NotSupported.
+// Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe does not
+// confirm the deletion, Remove reads the account. If the account does not exist, it counts as
+// removed. If it exists and PlusVibe does not know the call, Remove returns sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {
 		return sdk.Misconfigured(fieldWorkspace, "it is missing")

@@ -17,18 +17,17 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxAnswer is the maximum size of an answer in bytes. Accounts come with their signatures.
+// maxAnswer is the maximum size of an answer in bytes. Answers contain the signatures of accounts.
 const maxAnswer = 8 << 20
 
-// answer is an answer that is not one of the failures that call handles, such as throttling or a
-// refused key.
+// answer is an answer with any status that call does not treat as a failure.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// request is one call of the API. With partner set, the call carries no key: asPartner puts the
-// login into the body.
+// request is one call of the API. If partner is true, the call contains no key, because asPartner
+// has put the login into the body.
 type request struct {
 	method, path string
 	query        url.Values
@@ -36,8 +35,8 @@ type request struct {
 	partner      bool
 }
 
-// call makes one request. It fails for throttling, outages, a refused key and a missing plan. The
-// caller handles all other statuses.
+// call makes one request. It fails if PlusVibe throttles the call, is out of service, or refuses
+// the key, or if the account has no plan. The caller handles all other statuses.
 func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), r)
 	if err != nil {
@@ -88,8 +87,8 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 
 // refusal returns the error for the statuses 401, 402 and 403. An HTML page with 403 comes from the
 // proxy in front of PlusVibe, which does not check keys, so the outcome is Throttled. It must not
-// be Broken or Down: one customer's key can provoke the page, and such outcomes would open the
-// circuit breaker of all customers.
+// be Broken or Down. The key of one customer can cause this page, and these outcomes would open the
+// circuit breaker for all customers.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:
@@ -112,7 +111,7 @@ func isHTML(contentType string, body []byte) bool {
 // ok reports whether the status is 2xx.
 func (a answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// decode decodes a 2xx answer. Other statuses and invalid JSON are errors.
+// decode decodes a 2xx answer. It fails for other statuses and for invalid JSON.
 func (a answer) decode(into any) error {
 	switch cause := "plusvibe status " + strconv.Itoa(a.status); {
 	case a.ok() && json.Unmarshal(a.body, into) == nil:
@@ -126,7 +125,8 @@ func (a answer) decode(into any) error {
 	}
 }
 
-// text decodes a JSON string, number or boolean, and null as "". An object or array is an error.
+// text decodes a JSON string, number or boolean. It decodes null to "", and fails for an object or
+// array.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.

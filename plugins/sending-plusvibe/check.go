@@ -10,11 +10,11 @@ import (
 )
 
 // Check implements sdk.SendingPlatform. PlusVibe does not document how it refuses a key, so 401,
-// 403 and a "status" other than "success" all count as a refusal. If the connection has a partner's
-// login, Check tries the login, or refuses the connection if the operator does not allow such
-// logins.
+// 403 and a "status" other than "success" all count as a refusal. If the connection contains a
+// partner's login, Check tests the login. If the operator does not allow such logins, Check refuses
+// the connection.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
-	if !p.partner && !p.password.Empty() { // do not store a login that is never used
+	if !p.partner && !p.password.Empty() { // a login that is not used must not be stored
 		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not accept the login of a partner: set api_key alone")
 	}
 	a, err := p.call(ctx, request{method: http.MethodGet, path: "/authenticate"})
@@ -54,8 +54,8 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return reach, nil
 }
 
-// checkLogin requests the partner's workspaces. Any refusal of this request counts as a refused
-// login, because such a login cannot start sign-ins.
+// checkLogin requests the partner's workspaces. If PlusVibe refuses this request for any reason,
+// the login counts as refused, because it cannot start sign-ins.
 func (p *platform) checkLogin(ctx context.Context) error {
 	a, err := p.call(ctx, p.asPartner("/webhook/partner-list-workspace"))
 	if err != nil {
@@ -78,8 +78,8 @@ type partnerAnswer struct {
 	Code text `json:"code"`
 }
 
-// asPartner returns a request with the partner's login. The login is only in the body, because many
-// programs log URLs.
+// asPartner returns a request with the partner's login. The login is in the body and not in the
+// URL, because many programs log URLs.
 func (p *platform) asPartner(path string) request {
 	login := map[string]string{"flow": "app_user", "pipl_username": p.username.Reveal(), "pipl_password": p.password.Reveal()}
 	if p.workspace != "" {
@@ -88,7 +88,7 @@ func (p *platform) asPartner(path string) request {
 	return request{method: http.MethodPost, path: path, partner: true, body: login}
 }
 
-// isRefusal reports whether err is a refusal of the call and not of the key.
+// isRefusal reports whether err means that PlusVibe refused the call and not the key.
 func isRefusal(err error) bool {
 	return sdk.OutcomeOf(err).Code.Name == "provider_error"
 }

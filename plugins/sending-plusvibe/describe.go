@@ -45,8 +45,8 @@ func description() sdk.Description {
 			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
 			{Name: fieldAllow, Default: "false", Help: "true: an account may give a partner's login, whose password starts sign-ins at PlusVibe; false: a credential with one is not taken, and one that is stored is not sent"},
 		},
-		// PlusVibe publishes no limit. This budget allows 5 calls per second on average. The window
-		// of 10 seconds allows short bursts, such as the pages of a listing.
+		// PlusVibe publishes no limit. This budget allows 5 calls per second on average. Because
+		// its window is 10 seconds, short bursts are possible, such as the pages of a listing.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 50, Window: 10 * time.Second,
 			Costs: map[string]int{"check": 2},
@@ -73,14 +73,14 @@ type platform struct {
 	userAgent string
 	authHosts []string // hosts to which a sign-in link may lead
 	key       sdk.Secret
-	username  sdk.Secret // of the partner's login, or empty
+	username  sdk.Secret // the user name of the partner's login, or empty
 	password  sdk.Secret
 	partner   bool // the connection has a partner's login and the operator allows it
 	workspace string
 }
 
-// newPlatform returns the platform of the connection c. It fails when a setting, the key or the
-// partner's login is invalid; it calls nothing.
+// newPlatform returns the platform of the connection c. It fails if a setting, the key or the
+// partner's login is invalid. It sends no request.
 func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
 		process: s, http: s.waits.Client(s.http, c.Fingerprint()), base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(c.Settings["user_agent"], userAgent),

@@ -8,25 +8,26 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// This file holds what PlusVibe does not document and what was not tested with a real key. The
-// README lists it. A correction changes only this file.
+// This file contains what PlusVibe does not document and what was not tested with a real key. The
+// README lists it. To correct a wrong guess, only this file must be changed.
 
 // deletePath is the path of a POST with {"workspace_id", "email"}. PlusVibe documents that accounts
 // can be deleted, but neither the path nor the body.
 const deletePath = "/account/delete"
 
-// linkPaths are the places in the JSON answer to the start of a sign-in that may have the link.
-// Each place is a path of member names. PlusVibe documents only the form of a related call:
-// {"code": 1, "message": ...}.
+// linkPaths are the places in which the link may be in the JSON answer to the start of a sign-in.
+// Each place is a path of member names. PlusVibe documents only the form of the answer to a related
+// call: {"code": 1, "message": ...}.
 var linkPaths = [][]string{{"data", "url"}, {"data", "auth_url"}, {"url"}, {"auth_url"}, {"oauth_url"}}
 
-// classification is what a status of an account means.
+// classification is the meaning of an account's status.
 type classification struct {
 	state  sdk.AccountState
 	paused bool
 }
 
-// statuses are the known statuses of an account. Only ACTIVE was observed.
+// statuses maps the known statuses of an account to their meaning. Only ACTIVE was seen in real
+// answers.
 var statuses = map[string]classification{
 	"ACTIVE":       {state: sdk.AccountConnected},
 	"INACTIVE":     {state: sdk.AccountConnected, paused: true},
@@ -38,10 +39,11 @@ var statuses = map[string]classification{
 	"CONNECTING":   {state: sdk.AccountPending},
 }
 
-// failedSuffix is the end of a status that names the protocol that failed, such as SMTP_ERROR.
+// failedSuffix is the end of a status that consists of a protocol and _ERROR, such as SMTP_ERROR.
+// The protocol has failed.
 const failedSuffix = "_ERROR"
 
-// classify returns what a status means. known is false for a status that is not in statuses and
+// classify returns the meaning of a status. known is false if the status is not in statuses and
 // does not end in failedSuffix.
 func classify(status string) (s classification, known bool) {
 	status = strings.ToUpper(strings.TrimSpace(status))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-plusvibe is the plugin for PlusVibe. The README lists its API calls and what
-// about them is not documented by PlusVibe.
+// Command sending-plusvibe is the plugin for PlusVibe. The README lists its API calls, and what
+// PlusVibe does not document about them.
 //
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.

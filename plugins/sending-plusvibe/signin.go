@@ -10,8 +10,8 @@ import (
 )
 
 // StartSignIn implements sdk.SendingPlatform. It needs the login of an infrastructure partner of
-// PlusVibe. The API call has no parameter for the address of the mailbox. The answer has neither a
-// session nor an expiry, so the host later reads the account to learn the result.
+// PlusVibe. The API call has no parameter for the address of the mailbox. The answer contains
+// neither a session nor an expiry, so the host later reads the account to find out the result.
 func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
 	if !p.partner {
 		return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
@@ -40,8 +40,8 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	}
 }
 
-// link returns the first link in an answer whose host is allowed, or "". found reports whether the
-// answer has any link.
+// link returns the first link in an answer whose host is allowed, or "". found is true if the
+// answer contains any link.
 func (p *platform) link(body []byte) (link string, found bool) {
 	for _, path := range linkPaths {
 		candidate := stringAt(body, path)
@@ -67,7 +67,7 @@ func stringAt(raw []byte, path []string) string {
 	return value
 }
 
-// SignIn implements sdk.SendingPlatform. It always fails: PlusVibe has no sessions.
+// SignIn implements sdk.SendingPlatform. It always fails, because PlusVibe has no sessions.
 func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported("sign_in")
 }

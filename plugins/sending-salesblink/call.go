@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxAnswer is the maximum size of an answer in bytes. Senders come with their signatures.
+// maxAnswer is the maximum size of an answer in bytes. Answers contain the signatures of senders.
 const maxAnswer = 8 << 20
 
 // envelope is the form of every answer. A refusal may have the status 200 and Success false.
@@ -25,7 +25,7 @@ type envelope struct {
 }
 
 // call makes one request and returns the data of a successful answer. It sends nothing while the
-// key has to wait.
+// key must wait.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), method, path, query)
 	if err != nil {
@@ -73,8 +73,8 @@ func (p *platform) newRequest(ctx context.Context, method, path string, query ur
 	return req, nil
 }
 
-// decode returns the data of an answer or its error. An answer without SalesBlink's envelope comes
-// from a proxy, so its status says nothing about the key.
+// decode returns the data of an answer or its error. An answer that is not SalesBlink's envelope
+// comes from a proxy, so its status says nothing about the key.
 func decode(status int, body []byte) (json.RawMessage, error) {
 	var answer envelope
 	if json.Unmarshal(body, &answer) != nil || answer.Success == nil {
@@ -102,12 +102,12 @@ func isForbidden(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "salesblink status 403"
 }
 
-// minPause is the minimum time without calls after a 429. SalesBlink's guide asks for this pause;
-// the answer has no Retry-After.
+// minPause is the minimum time without calls after a 429. SalesBlink's guide requires this pause.
+// The answer has no Retry-After.
 const minPause = 60 * time.Second
 
-// pauseKey holds back the calls with the key for at least minPause if err is Throttled. It returns
-// err with the pause as RetryAfter.
+// pauseKey makes all calls with the key wait for at least minPause if err is Throttled. It returns
+// err, with the wait as RetryAfter.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
 	o := sdk.OutcomeOf(err)
 	if o.Kind != sdk.Throttled {

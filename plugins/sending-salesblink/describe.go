@@ -50,7 +50,7 @@ func newProcessState() *processState {
 // platform implements sdk.SendingPlatform for one API key and one workspace.
 type platform struct {
 	process     *processState
-	http        *http.Client // sends nothing while the key has to wait
+	http        *http.Client // sends nothing while the key must wait
 	base        string
 	authHosts   []string // hosts to which a sign-in link may lead
 	key         sdk.Secret
@@ -58,8 +58,8 @@ type platform struct {
 	workspace   string // empty for the default workspace of the key
 }
 
-// newPlatform returns the platform of the connection c. It fails when a setting or the key is
-// invalid; it calls nothing.
+// newPlatform returns the platform of the connection c. It fails if a setting or the key is
+// invalid. It sends no request.
 func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
 		process: s, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"),

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// This file holds what SalesBlink does not document and what was not tested with a real key. The
-// README lists it. A correction changes only this file.
+// This file contains what SalesBlink does not document and what was not tested with a real key. The
+// README lists it. To correct a wrong guess, only this file must be changed.
 
 // The names that a JSON member of an answer may have. The plugin uses the first name that is
 // present.
@@ -31,13 +31,13 @@ var (
 	workspaceLists = []string{"workspaces"} // used if the data is not a list itself
 )
 
-// classification is what a status of a sender means.
+// classification is the meaning of a sender's status.
 type classification struct {
 	state  sdk.AccountState
 	paused bool
 }
 
-// statuses are the known statuses of a sender, in lower case.
+// statuses maps the known statuses of a sender, in lower case, to their meaning.
 var statuses = map[string]classification{
 	"":             {state: sdk.AccountConnected},
 	"active":       {state: sdk.AccountConnected},
@@ -52,8 +52,8 @@ var statuses = map[string]classification{
 }
 
 // inWorkspace adds the workspace of the connection to a request: to the query of a GET, and to the
-// body of other methods. It returns the query and the body. The body is nil for a request without a
-// body.
+// body of other methods. It returns the query and the body. The body is nil if the request has
+// none.
 func (p *platform) inWorkspace(method string, query url.Values) (url.Values, any) {
 	switch {
 	case p.workspace == "":
@@ -68,10 +68,11 @@ func (p *platform) inWorkspace(method string, query url.Values) (url.Values, any
 	return query, nil
 }
 
-// members are the members of a JSON object by name.
+// members maps the names of a JSON object's members to their values.
 type members map[string]json.RawMessage
 
-// text returns the first of the named members that is a non-empty string or a number, or "".
+// text returns the value of the first of these members that is a non-empty string or a number, or
+// "".
 func (m members) text(names []string) string {
 	for _, name := range names {
 		var text string
@@ -86,7 +87,7 @@ func (m members) text(names []string) string {
 	return ""
 }
 
-// list returns the first of the named members that is an array.
+// list returns the value of the first of these members that is an array.
 func (m members) list(names []string) ([]json.RawMessage, bool) {
 	for _, name := range names {
 		var all []json.RawMessage
@@ -97,7 +98,7 @@ func (m members) list(names []string) ([]json.RawMessage, bool) {
 	return nil, false
 }
 
-// hasValue reports whether one of the named members is present and not null, false, zero or empty.
+// hasValue reports whether one of these members exists and is not null, false, zero or empty.
 func (m members) hasValue(names []string) bool {
 	for _, name := range names {
 		switch strings.TrimSpace(cmp.Or(string(m[name]), "null")) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sending-salesblink is the plugin for SalesBlink. The README lists its API calls and what
-// about them is not documented by SalesBlink.
+// Command sending-salesblink is the plugin for SalesBlink. The README lists its API calls, and what
+// SalesBlink does not document about them.
 //
 //   - platform.go: platform, which implements sdk.SendingPlatform for one API key: check, sign-in
 //     and removal. Start here. describe.go has the description of the plugin and newPlatform.

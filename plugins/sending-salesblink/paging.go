@@ -17,31 +17,32 @@ import (
 const (
 	// perPage is the maximum page size of SalesBlink.
 	perPage = 100
-	// overlap is how many senders two pages share when skip is an offset. A sender that is removed
-	// during the listing shifts the later senders forward; without the overlap the listing could
-	// skip a sender and report it as removed.
+	// overlap is how many senders two successive pages have in common if skip is an offset. If a
+	// sender is removed during the listing, the later senders move forward. Without the overlap,
+	// the listing could then skip a sender and report it as removed.
 	overlap = 5
 )
 
-// The meanings of the parameter skip. SalesBlink's REST guide does not define it, the schema of its
-// tools says that it is a page number, and in other APIs it is an offset. The second request, with
-// skip=1, shows the meaning. If skip is an offset, the answer repeats the first page, shifted by
-// one sender. If skip is a page number, the answer has the senders after the first page.
+// The possible meanings of the parameter skip. SalesBlink's REST guide does not define it, the
+// schema of its tools says that it is a page number, and in other APIs it is an offset. The second
+// request, with skip=1, shows its meaning. If skip is an offset, the answer is the first page,
+// moved by one sender. If skip is a page number, the answer contains the senders after the first
+// page.
 const (
 	skipUnknown  = ""
 	skipIsOffset = "offset"
 	skipIsPage   = "page"
 )
 
-// cursor is the position of a listing. The host gets it as JSON.
+// cursor is the position in a listing. The host gets it as JSON.
 type cursor struct {
-	Means string   `json:"means"` // what skip means
+	Means string   `json:"means"` // the meaning of skip
 	Skip  int      `json:"skip"`
 	Seen  []string `json:"seen"` // hashes of the senders on the previous page
 }
 
-// Accounts implements sdk.SendingPlatform. A listing ends at a page that is empty or has no new
-// sender. A short page does not end a listing, because it may only be the end of a folder.
+// Accounts implements sdk.SendingPlatform. A listing ends with a page that is empty or contains no
+// new sender. It does not end with a short page, which may only be the end of a folder.
 func (p *platform) Accounts(ctx context.Context, at string) (sdk.Page, error) {
 	return p.list(ctx, "", at)
 }
@@ -86,8 +87,8 @@ func (p *platform) list(ctx context.Context, search, at string) (sdk.Page, error
 	return position.page(all)
 }
 
-// page returns the senders in all that the previous page did not have, and the cursor of the next
-// page. It fails with Broken when the listing would skip senders, or when skip has no effect.
+// page returns those of the senders in all that were not on the previous page, and the cursor of
+// the next page. It fails with Broken if the listing would skip senders, or if skip has no effect.
 func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
 	next := cursor{Means: c.Means}
@@ -102,8 +103,8 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
 	}
 	if len(page.Accounts) == 0 {
-		// The answer repeats the first page, which is full. So skip has no effect, and the plugin
-		// cannot read the senders after the first page.
+		// The answer is the first page again, and that page is full. So skip has no effect, and the
+		// plugin cannot read the senders after the first page.
 		if c.Skip > 0 && c.Means == skipUnknown && len(all) >= perPage {
 			return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 		}
@@ -124,7 +125,7 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 	return page, err
 }
 
-// hashOf returns a hash of the id, which keeps the cursor short.
+// hashOf returns a hash of the id, so that the cursor stays short.
 func hashOf(a sdk.Account) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(a.ID))

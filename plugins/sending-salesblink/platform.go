@@ -12,8 +12,8 @@ import (
 )
 
 // Check implements sdk.SendingPlatform. Only the key of a user with the role owner may list the
-// workspaces. Any other key is valid when it can list senders. Its calls use the workspace of the
-// connection, or else the default workspace of the key.
+// workspaces. Any other key is valid if it can list senders. Its calls use the workspace of the
+// connection or, if there is none, the default workspace of the key.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	data, err := p.call(ctx, http.MethodGet, "/workspaces", nil)
 	if err == nil {
@@ -36,7 +36,7 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil || list == nil {
 		var object members
-		_ = json.Unmarshal(data, &object) // for other JSON types object stays empty, and list finds nothing
+		_ = json.Unmarshal(data, &object) // object stays empty for other JSON types, and then list finds nothing
 		ok := false
 		if list, ok = object.list(workspaceLists); !ok {
 			return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
@@ -45,7 +45,7 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 	var reach sdk.Reach
 	for _, raw := range list {
 		var w members
-		_ = json.Unmarshal(raw, &w) // for other JSON types w stays empty, and text finds no id
+		_ = json.Unmarshal(raw, &w) // w stays empty for other JSON types, and then text finds no id
 		id := w.text(workspaceIDs)
 		if id == "" {
 			return sdk.Reach{}, sdk.BrokenAnswer("workspace_without_id")
@@ -56,8 +56,8 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 }
 
 // StartSignIn implements sdk.SendingPlatform. The API call has no parameter for the address of the
-// mailbox. The answer has neither a session nor an expiry, so the host later reads the account to
-// learn the result.
+// mailbox. The answer contains neither a session nor an expiry, so the host later reads the account
+// to find out the result.
 func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
 	data, err := p.call(ctx, http.MethodPost, "/oauth/outlook", nil)
 	if err != nil {
@@ -75,10 +75,11 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	return sdk.SignInSession{URL: answer.URL}, nil
 }
 
-// SignIn implements sdk.SendingPlatform. It always fails: SalesBlink has no sessions.
+// SignIn implements sdk.SendingPlatform. It always fails, because SalesBlink has no sessions.
 func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported("sign_in")
 }
 
-// Remove implements sdk.SendingPlatform. It always fails: SalesBlink documents no deletion.
+// Remove implements sdk.SendingPlatform. It always fails, because SalesBlink documents no call for
+// it.
 func (p *platform) Remove(context.Context, string) error { return sdk.NotSupported(sdk.CanDisconnect) }

@@ -12,8 +12,8 @@ import (
 )
 
 // senders decodes a list of senders. The list is flat, or grouped by folders, or an object with a
-// list for each folder. senders fails with Broken for any other form, because the host would take
-// senders that it leaves out for removed.
+// list for each folder. For any other form, senders fails with Broken. If it omitted senders, the
+// host would report them as removed.
 func senders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
@@ -66,8 +66,8 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	return all, nil
 }
 
-// account converts a sender to sdk.Account. If a member in failureNames has a value, the account
-// has failed, whatever its status is.
+// account converts a sender to sdk.Account. If one of the members in failureNames has a value, the
+// account has failed, whatever its status is.
 func account(m members) sdk.Account {
 	status := strings.ToLower(m.text(statusNames))
 	s, known := statuses[status]

@@ -19,7 +19,7 @@ const (
 	pageSize = 100
 	// overlap is how many accounts a page has in common with the previous page.
 	overlap = 5
-	// maxMatches is the maximum number of accounts that Account reads when it filters for one
+	// maxMatches is the maximum number of accounts that Account reads when it looks for one
 	// address. If there are more, the filter has no effect.
 	maxMatches = 5 * pageSize
 )
@@ -60,10 +60,10 @@ func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) 
 	return match, ok
 }
 
-// Accounts implements sdk.SendingPlatform. A page that is not full is the last page. Pages overlap,
-// because an account that is removed during the listing shifts the later accounts forward. Without
-// the overlap the listing could skip an account and report it as removed. When a page does not have
-// the last account of the previous page, Accounts fails with Broken.
+// Accounts implements sdk.SendingPlatform. A page that is not full is the last page. Pages overlap:
+// if an account is removed during the listing, the later accounts move forward, and without the
+// overlap the listing could skip one and report it as removed. If a page does not contain the last
+// account of the previous page, Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	offset, previousLast, ok := parseCursor(cursor)
 	if !ok {
@@ -100,7 +100,7 @@ func parseCursor(cursor string) (offset int, previousLast string, ok bool) {
 	return offset, previousLast, err == nil && offset >= 0 && previousLast != ""
 }
 
-// list returns one page of accounts. It fails with Broken when an entry has no id or no address.
+// list returns one page of accounts. It fails with Broken if an entry has no id or no address.
 func (p *platform) list(ctx context.Context, offset, limit int, filter url.Values) ([]accountDoc, error) {
 	query := url.Values{"offset": {strconv.Itoa(offset)}, "limit": {strconv.Itoa(limit)}}
 	for name, values := range filter {
@@ -128,8 +128,8 @@ func (p *platform) list(ctx context.Context, offset, limit int, filter url.Value
 	return found, nil
 }
 
-// Remove implements sdk.SendingPlatform. Smartlead also removes the account from all campaigns. An
-// account that Smartlead does not know counts as removed.
+// Remove implements sdk.SendingPlatform. Smartlead also removes the account from all campaigns. If
+// Smartlead does not know the account, it counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	body, err := p.call(ctx, http.MethodDelete, "/email-accounts/"+url.PathEscape(account), nil)
 	if errors.Is(err, errNotFound) {
@@ -141,8 +141,8 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	return err
 }
 
-// StartSignIn implements sdk.SendingPlatform. It always fails: Smartlead's API cannot start a
-// sign-in. It only accepts OAuth tokens, and only together with the secret of the application that
+// StartSignIn implements sdk.SendingPlatform. It always fails, because Smartlead's API cannot start
+// a sign-in. The API accepts only OAuth tokens, together with the secret of the application that
 // requested them.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)

@@ -15,15 +15,15 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxWait limits the wait that an answer asks for in its body or in X-RateLimit-Reset.
+// maxWait limits the wait that an answer requests in its body or in X-RateLimit-Reset.
 const maxWait = 10 * time.Minute
 
 // errNotFound is a 404 of Smartlead itself.
 var errNotFound = errors.New("smartlead has no such object")
 
 // call makes one request and returns the body of the answer. It fails with errNotFound or an
-// outcome. The key is in the query of the URL. Errors of the HTTP client quote the URL, so call
-// never wraps them.
+// outcome. It does not wrap errors of the HTTP client, because they quote the URL, whose query
+// contains the key.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	if query == nil {
 		query = url.Values{}
@@ -46,14 +46,14 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	}
 	err = p.failure(resp, body)
 	if o := sdk.OutcomeOf(err); o.Kind == sdk.Throttled {
-		// p.http reads only the header Retry-After, but the wait may be in the body.
+		// p.http reads only the header Retry-After, but the wait can also be in the body.
 		p.waits.Extend(ctx, p.scope, o.RetryAfter)
 	}
 	return body, err
 }
 
 // failure returns the error of an answer, nil for a success. An HTML page comes from the firewall
-// in front of Smartlead, so its 403 or 404 says nothing about the key or the account.
+// in front of Smartlead, so its status 403 or 404 says nothing about the key or the account.
 func (p *platform) failure(resp *http.Response, body []byte) error {
 	problem, isObject := decodeProblem(body)
 	cause := "smartlead " + strconv.Itoa(resp.StatusCode)
@@ -86,12 +86,12 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 	return nil
 }
 
-// safeCode matches an error code. Any other text may contain data of a customer.
+// safeCode matches an error code. Other texts may contain customer data.
 var safeCode = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
 
-// retryAfter returns how long to wait after a 429. It uses Retry-After, else retry_after in the
-// body, else X-RateLimit-Reset, which has a Unix time. If the answer has none of these, retryAfter
-// returns 0.
+// retryAfter returns how long to wait after a 429. It uses the first that exists of these:
+// Retry-After, retry_after in the body, and X-RateLimit-Reset, which contains a Unix time. If the
+// answer has none of these, retryAfter returns 0.
 func (p *platform) retryAfter(h http.Header, details problem) time.Duration {
 	if wait := sdk.RetryAfter(h, p.now()); wait > 0 {
 		return wait

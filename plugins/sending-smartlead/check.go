@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Check implements sdk.SendingPlatform. Smartlead has neither workspaces nor a call that names the
-// user of the key. Check returns the configured client as the workspace, or else the user of the
-// first account.
+// Check implements sdk.SendingPlatform. Smartlead has no workspaces, and no call that returns the
+// user of the key. Check returns the configured client as the workspace or, if there is none, the
+// user of the first account.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	accounts, err := p.list(ctx, 0, 1, nil)
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	case len(accounts) > 0:
 		w.ID, err = p.owner(ctx, string(accounts[0].ID))
 	case p.configured.user != "":
-		w.ID = "user:" + p.configured.user // there is no account from which the user could be checked
+		w.ID = "user:" + p.configured.user // there is no account with which the user could be checked
 	}
 	if err != nil {
 		return sdk.Reach{}, err
@@ -35,8 +35,9 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return sdk.Reach{Workspaces: []sdk.Workspace{w}}, nil
 }
 
-// owner returns the user of an account as "user:" and a number, or "" when the answer does not name
-// one. The answer contains the password of the account, which owner does not decode.
+// owner returns the user of an account in the form "user:" and a number, or "" if the answer does
+// not contain the user. The answer contains the password of the account, which owner does not
+// decode.
 func (p *platform) owner(ctx context.Context, account string) (string, error) {
 	body, err := p.call(ctx, http.MethodGet, "/email-accounts/"+url.PathEscape(account)+"/", nil)
 	if errors.Is(err, errNotFound) {
@@ -62,7 +63,8 @@ func (p *platform) owner(ctx context.Context, account string) (string, error) {
 	return "", nil
 }
 
-// client returns the configured client. It refuses workspace_id when the key has no such client.
+// client returns the configured client. It refuses the setting workspace_id if the key has no such
+// client.
 func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 	body, err := p.call(ctx, http.MethodGet, "/client/", nil)
 	if errors.Is(err, errNotFound) {

@@ -21,8 +21,8 @@ const (
 	maxKeyLength = 256
 )
 
-// requestCosts has the number of requests of each operation that makes several. A check lists an
-// account and then reads its user, or the clients.
+// requestCosts maps each operation that makes several requests to their number. A check lists an
+// account, and then reads the account's user or the clients.
 var requestCosts = map[string]int{"check": 2}
 
 func description() sdk.Description {
@@ -36,7 +36,7 @@ func description() sdk.Description {
 			{Name: "base_url", Default: baseURL, Help: "Smartlead's API"},
 		},
 		// The smallest published plan allows 60 requests per minute, 10 per second and 1,000 per
-		// hour. The budget is lower, because requests that are sent at even intervals may arrive in
+		// hour. The budget is lower, because requests that are sent at even intervals can arrive in
 		// bursts.
 		Budgets: []sdk.Budget{
 			{Key: "credential", Limit: 50, Window: time.Minute, Costs: requestCosts},
@@ -61,15 +61,15 @@ func newProcessState() *processState {
 type platform struct {
 	http       *http.Client
 	waits      *sdk.Waits
-	scope      string // names the calls of this connection in waits
+	scope      string // the scope of this connection in waits
 	now        func() time.Time
 	base       string
 	key        sdk.Secret
 	configured workspace // the setting workspace_id
 }
 
-// newPlatform returns the platform of the connection c. It fails when a setting or the key is
-// invalid; it calls nothing.
+// newPlatform returns the platform of the connection c. It fails if a setting or the key is
+// invalid. It sends no request.
 func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -89,25 +89,25 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	}, nil
 }
 
-// isValidKey reports whether text may be a key. The key becomes part of the URL. A firewall in
-// front of Smartlead answers a URL that is too long or looks like an attack with an HTML page. Such
-// pages count as Broken, and five of them open the circuit breaker of all customers.
+// isValidKey reports whether text may be a key. The key is a part of the URL. If a URL is too long
+// or looks like an attack, a firewall in front of Smartlead answers with an HTML page. Such a page
+// counts as Broken, and five of them open the circuit breaker for all customers.
 func isValidKey(text string) bool {
 	return text != "" && len(text) <= maxKeyLength && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune("<>\"'`;(){}[]\\$|&%", r)
 	})
 }
 
-// workspace is the setting workspace_id. Smartlead has no workspaces, so workspace_id names a
-// client or a user. client is the number of a client of an agency; calls then see only the accounts
-// of this client. user is the number of the key's user, written "user:4001"; it has no effect on
-// calls. At most one of the two is set.
+// workspace is the setting workspace_id. Smartlead has no workspaces, so workspace_id is a client
+// or a user. client is the number of an agency's client. Calls then see only the accounts of this
+// client. user is the number of the key's user, written "user:4001". It has no effect on calls. At
+// most one of the two is set.
 type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)
 
-// parseWorkspace parses a workspace_id. ok is false for a text that is neither a number nor "user:"
-// with a number.
+// parseWorkspace parses a workspace_id. ok is false if the text is neither a number nor "user:" and
+// a number.
 func parseWorkspace(id string) (w workspace, ok bool) {
 	switch parts := workspaceID.FindStringSubmatch(id); {
 	case id == "":

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Smartlead's answers differ from its documentation: numbers come as strings, and lists come with
-// and without an envelope. The types of this file accept all of these forms.
+// Smartlead's answers differ from its documentation: numbers can be strings, and lists can be
+// inside an envelope. The types of this file accept all of these forms.
 
 // text decodes a JSON string or number. Any other JSON value decodes to "".
 type text string
@@ -48,7 +48,7 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// isFalse reports whether the flag is present and false.
+// isFalse reports whether the flag has the value false.
 func (f flag) isFalse() bool { return f.known && !f.on }
 
 // present is true for any JSON value except null, false and an empty string, array or object.
@@ -113,7 +113,7 @@ func (d *detail) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// decodeProblem decodes the error members of an answer. ok is false when the answer is not a JSON
+// decodeProblem decodes the error members of an answer. ok is false if the answer is not a JSON
 // object.
 func decodeProblem(body []byte) (p problem, ok bool) {
 	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' || json.Unmarshal(trimmed, &p) != nil {
@@ -130,8 +130,8 @@ func (p problem) isError() bool {
 // code returns the error code, "" if there is none.
 func (p problem) code() text { return cmp.Or(p.Code, p.Error.Code) }
 
-// refusesKey reports whether the problem is about the API key. A code decides. Without a code, a
-// message that mentions the key does.
+// refusesKey reports whether the problem is about the API key. If there is a code, the code
+// decides. Otherwise the problem is about the key if the message mentions it.
 func (p problem) refusesKey() bool {
 	if code := p.code(); code != "" {
 		return code == "UNAUTHORIZED"

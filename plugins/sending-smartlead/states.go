@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// accountDoc is an account of the API, reduced to the members that the plugin reads. Smartlead also
-// sends the password of the account in plain text; accountDoc must not have a field for it.
+// accountDoc is an account of the API, reduced to the members that the plugin reads. accountDoc
+// must not have a field for the password of the account, which Smartlead sends in plain text.
 type accountDoc struct {
 	ID        text    `json:"id"`
 	FromName  text    `json:"from_name"`
@@ -22,12 +22,12 @@ type accountDoc struct {
 	SMTPError present `json:"smtp_failure_error"`
 	IMAPError present `json:"imap_failure_error"`
 	Suspended flag    `json:"is_suspended"`
-	// Status is documented by third parties and not by Smartlead.
+	// Status is documented only by third parties, not by Smartlead.
 	Status  text `json:"connection_status"`
 	Updated text `json:"updated_at"`
 }
 
-// address returns the sender address, or the user name when the sender address is not an address.
+// address returns the sender address, or the user name if the sender address is not an address.
 func (d accountDoc) address() string {
 	if strings.Contains(string(d.FromEmail), "@") {
 		return string(d.FromEmail)
@@ -54,7 +54,7 @@ func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	status := strings.ToUpper(string(d.Status))
 	switch {
 	case !d.microsoft():
-		return sdk.AccountOther, "" // connected with a password, not through Microsoft
+		return sdk.AccountOther, "" // connected with a password and not through Microsoft
 	case status == "DISCONNECTED", status == "ERROR":
 		return sdk.AccountFailed, "connection_error"
 	case d.SMTP.on && d.IMAP.on:

@@ -21,7 +21,7 @@ const (
 	clientCertificateVariable = "PLUGIN_CLIENT_CERT"
 	// certificateHost is the name in the certificates of the host and the plugin.
 	certificateHost = "localhost"
-	// certificateLife is how long a certificate is valid. It is longer than any process runs.
+	// certificateLife is how long a certificate is valid. No process runs that long.
 	certificateLife = 10 * 365 * 24 * time.Hour
 )
 
@@ -29,9 +29,9 @@ const (
 // PEM. The plugin announces its own certificate in its handshake line. go-plugin adds that
 // certificate as the only root.
 //
-// AutoMTLS of go-plugin is not used, because its keys are on the curve P-521. BoringSSL, which is
+// newHostTLS replaces AutoMTLS of go-plugin, whose keys use the curve P-521. BoringSSL, which is
 // the TLS library of most gRPC implementations, does not accept that curve by default. OpenSSL,
-// BoringSSL and Go accept P-256.
+// BoringSSL and Go all accept P-256, which newHostTLS uses.
 func newHostTLS() (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -62,7 +62,7 @@ func newHostTLS() (*tls.Config, []byte, error) {
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		MinVersion:   tls.VersionTLS12,
 		ServerName:   certificateHost,
-		// Until the handshake line names the plugin's certificate, no certificate is accepted.
+		// No certificate is accepted until the plugin has announced its own in the handshake line.
 		RootCAs: x509.NewCertPool(),
 	}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Call is one call of a provider, as interceptors see it. Its exported fields come from the .proto
-// files, so an interceptor need not know any method by name.
+// Call is one call of a provider, for interceptors. Its exported fields come from the .proto files,
+// so that an interceptor need not know the names of methods.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
@@ -38,11 +38,12 @@ type Call struct {
 	probe   func() Call
 }
 
-// Interceptor runs around a call. It calls next at most once, and not at all to refuse the call. The
-// error of next is an *outcome.Error, or the error of an inner interceptor or of the Opener.
+// Interceptor runs around a call. It calls next at most once. To refuse the call, it does not call
+// next. The error of next is an *outcome.Error, or the error of an inner interceptor or of the
+// Opener.
 type Interceptor func(ctx context.Context, c Call, next func(context.Context) error) error
 
-// Tenant returns the id of the mail platform's tenant that the call is about, or "".
+// Tenant returns the id of the mail platform's tenant to which the call belongs, or "".
 func (c Call) Tenant() string {
 	m := c.request.ProtoReflect()
 	field := m.Descriptor().Fields().ByName("tenant")
@@ -64,11 +65,11 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 	return attributes
 }
 
-// Probe returns a read that the circuit breaker sends before the write c. If the read succeeds, the
-// provider works again.
+// Probe returns the read that the circuit breaker sends before the write c. If that read succeeds,
+// the provider works again.
 func (c Call) Probe() Call { return c.probe() }
 
-// Send sends a probe to the plugin without running the interceptors.
+// Send sends a probe to the plugin. It does not run the interceptors.
 func (c Call) Send(ctx context.Context) error { return c.send(ctx) }
 
 // secrets returns the values of the request that are marked as secret.
@@ -82,8 +83,8 @@ func (c Call) secrets() []secret.Text {
 	return secrets
 }
 
-// Texts returns the request and the answer for people. The values that are marked as secret are
-// redacted, and the connection is left out. The answer is empty until the call has succeeded.
+// Texts returns the request and the answer for people. Values that are marked as secret are
+// redacted, and the connection is omitted. The answer is empty until the call has succeeded.
 func (c Call) Texts() (request, answer string) { return redactedText(c.request), redactedText(c.reply) }
 
 func redactedText(m protobuf.Message) string {
@@ -111,8 +112,8 @@ func redactFields(m protoreflect.Message) {
 	})
 }
 
-// walkFields calls visit with each set field of m and of the messages in it, except lists, maps and
-// the connection.
+// walkFields calls visit with each set field of m and of the messages in it. It skips lists, maps
+// and the connection.
 func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor, protoreflect.Value)) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -130,19 +131,19 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 // connectionField is the name of the field of each request that holds the connection.
 const connectionField = "connection"
 
-// probeOf returns the method, the request and an empty reply of the read that Call.Probe returns
-// for a write.
+// probeOf returns the call that Call.Probe returns for a write: its method, its request and an
+// empty reply.
 type probeOf func(write protobuf.Message) (method string, request, reply protobuf.Message)
 
-// chain is the gRPC connection of a provider's client. It passes each call through the
-// interceptors, the first outermost, and sends it to the plugin process that open returns.
+// chain is the gRPC connection of a provider's client. It passes each call through the interceptors
+// and sends it to the plugin process that open returns. The first interceptor is the outermost.
 type chain struct {
 	open         Opener
 	probeOf      probeOf
 	interceptors []Interceptor
 }
 
-// with returns the chain with one more interceptor around it.
+// with returns the chain with one more interceptor, which is the outermost.
 func (c chain) with(outermost Interceptor) chain {
 	c.interceptors = append([]Interceptor{outermost}, c.interceptors...)
 	return c
@@ -227,7 +228,7 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
 	if err != nil {
-		return nil // a write: the safe assumption for a method that is not in the files
+		return nil // a method that is not in the files counts as a write, which is safe
 	}
 	options, _ := found.Options().(*descriptorpb.MethodOptions)
 	return options
@@ -248,8 +249,8 @@ func snakeCase(name string) string {
 	return out.String()
 }
 
-// CutReads returns an interceptor that changes the outcome of a read whose connection was cut from
-// Unknown to Down, because a read has no effect.
+// CutReads returns an interceptor that replaces the outcome Unknown of a read by Down if the
+// connection was cut, because a read has no effect.
 func CutReads() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)

@@ -7,7 +7,7 @@
 // On the host's side Start returns a Process, and Mail, DNS and Sending return ports whose methods
 // call such a process. On the plugin's side Serve answers those calls with the author's code.
 //
-//   - description.go: Description, Field and Budget, which a plugin tells the host; Connection,
+//   - description.go: Description, Field and Budget, which a plugin sends to the host; Connection,
 //     which the host sends with each call.
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
 //   - serve.go: Serve, the plugin's side. Start here, or with Start in process.go.
@@ -56,26 +56,26 @@ type Description struct {
 	Version      string
 	Title        string // for people, as in "Microsoft 365"
 	Capabilities []string
-	// Needs maps a capability to the names of the fields that it needs. A field of an account's
-	// credential has to be set. A setting of the operator must not be empty or "false". A
-	// capability that is not in the map is always available.
+	// Needs maps a capability to the names of the fields that it requires. A required field of an
+	// account's credential must be set. A required setting of the operator must not be empty or
+	// "false". A capability that is not in the map requires no field.
 	Needs       map[string][]string
 	Fields      []Field
 	NameServers []string // for DNS: patterns of the name servers that belong to the provider
 	Budgets     []Budget
-	// FaultDomain says which calls fail together. Empty means all calls to the provider.
-	// FaultCredential means the calls with one credential.
+	// FaultDomain determines which calls share a circuit breaker. Empty means all calls to the
+	// provider. FaultCredential means all calls with the same credential.
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
-	// Hosts are the hosts that the HTTP clients and dialers of the SDK connect to in a call. An entry
-	// is a host such as api.acme.com, a pattern such as *.acme.com, or a field in braces such as
-	// {api_url}, which means the host in its value. A secret has a host only if its value is a URL.
-	// Empty means that hosts are not limited.
+	// Hosts are the hosts to which the HTTP clients and dialers of the SDK may connect during a
+	// call. An entry is a host such as api.acme.com, a pattern such as *.acme.com, or a field in
+	// braces such as {api_url}, which stands for the host in the field's value. The value of a
+	// secret field contains a host only if it is a URL. If Hosts is empty, all hosts are allowed.
 	Hosts []string
 }
 
-// FaultCredential is the fault domain of a provider that has a separate server for each credential.
+// FaultCredential is the fault domain of a provider that has its own server for each credential.
 const FaultCredential = "credential"
 
 // AuthHosts is the name of an operator's setting for a sending platform. Its value lists the hosts
@@ -93,13 +93,13 @@ type Field struct {
 	Required bool
 	Default  string
 	Help     string
-	// Account says that an account sets the field in its connection. The other fields are set by
-	// the operator, and no account can set them.
+	// Account is true if an account sets the field in its connection. The operator sets the other
+	// fields, and accounts cannot set them.
 	Account bool
 }
 
 // Budget is a rate limit of the provider: at most Limit calls in Window for each tenant, credential
-// or egress address. Key says which of the three: "tenant", "credential" or "egress".
+// or egress address. Key selects one of the three: "tenant", "credential" or "egress".
 type Budget struct {
 	Key    string
 	Limit  int
@@ -107,12 +107,12 @@ type Budget struct {
 	// Costs maps an operation to the number of requests that one call of it usually makes. The
 	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
 	Costs map[string]int
-	// Only lists the operations that count. Empty means all operations.
+	// Only lists the operations that count against the budget. Empty means all operations.
 	Only []string
 }
 
-// Cost returns how many calls one call of an operation counts as. It is 0 for an operation that is
-// not in a non-empty Only.
+// Cost returns how many requests a call of the operation counts as. It returns 0 if Only is not
+// empty and does not contain the operation.
 func (b Budget) Cost(operation string) int {
 	if len(b.Only) > 0 && !slices.Contains(b.Only, operation) {
 		return 0
@@ -120,7 +120,7 @@ func (b Budget) Cost(operation string) int {
 	return max(b.Costs[operation], 1)
 }
 
-// Connection has the settings and secrets for one call. The host sends them with each call, and a
+// Connection holds the settings and secrets of one call. The host sends them with each call, and a
 // plugin must not keep them after the call.
 type Connection struct {
 	Settings map[string]string
@@ -133,7 +133,7 @@ const (
 	OfOperator = false
 )
 
-// FieldsOf returns the fields that an account sets, or those that the operator sets when account is
+// FieldsOf returns the fields that an account sets, or those that the operator sets if account is
 // false.
 func (d Description) FieldsOf(account bool) []Field {
 	var fields []Field
@@ -145,9 +145,8 @@ func (d Description) FieldsOf(account bool) []Field {
 	return fields
 }
 
-// Join returns the connection of one account at one provider. An account's field is taken from
-// account only, and an operator's field from operator only. A setting that is empty gets its
-// default.
+// Join returns the connection of one account at one provider. Fields of the account are taken only
+// from account, and fields of the operator only from operator. An empty setting gets its default.
 func (d Description) Join(operator, account Connection) Connection {
 	joined := Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	for _, f := range d.Fields {
@@ -167,7 +166,8 @@ func (d Description) Join(operator, account Connection) Connection {
 }
 
 // Fingerprint returns the SHA-256, in hex, of all settings and secrets. It identifies a connection
-// without revealing its secrets. A provider uses it as the key of whatever it keeps between calls.
+// without revealing its secrets. A provider can use it as the key of data that it keeps between
+// calls.
 func (c Connection) Fingerprint() string {
 	h := sha256.New()
 	hashField(h, "settings", len(c.Settings))
@@ -184,8 +184,8 @@ func (c Connection) Fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hashField writes a name and the length of the value that follows. The lengths ensure that two
-// different connections are never hashed as the same bytes.
+// hashField writes a name and the length of the value that follows. Because of the lengths, two
+// different connections never give the same bytes.
 func hashField(h hash.Hash, name string, length int) {
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(name)))

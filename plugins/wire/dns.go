@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNSClient returns a DNS provider whose methods call a plugin process through the interceptors, the
-// first outermost.
+// DNSClient returns a DNS provider whose methods call a plugin process through the interceptors.
+// The first interceptor is the outermost.
 func DNSClient(open Opener, interceptors ...Interceptor) ports.DNSProvider {
 	return newDNSClient(chain{open: open, probeOf: dnsProbe, interceptors: interceptors})
 }

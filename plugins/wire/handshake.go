@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// Version is the version of the protocol. The handshake fails when host and plugin have no
-	// version in common.
+	// Version is the version of the protocol. The handshake fails if the host and the plugin have
+	// no version in common.
 	Version = 1
 	// MaxMessage is the maximum size of a message in bytes, in both directions.
 	MaxMessage = 4 << 20
@@ -29,11 +29,11 @@ const (
 	pluginName = "tenantry"
 )
 
-// ErrVersion is the error of Start when host and plugin have no protocol version in common.
+// ErrVersion is the error of Start if the host and the plugin have no protocol version in common.
 var ErrVersion = errors.New("the plugin uses a different protocol version")
 
-// handshake is the configuration of go-plugin. Its cookie tells a plugin that a host started it.
-// The cookie is not a secret and does not protect anything.
+// handshake is the configuration of go-plugin. The cookie shows a plugin that a host has started
+// it. It is not a secret and protects nothing.
 var handshake = plugin.HandshakeConfig{
 	MagicCookieKey:   "TENANTRY_PLUGIN",
 	MagicCookieValue: "b6b0ad7a-hosted-by-tenantry",
@@ -71,8 +71,9 @@ func pluginSets(served *PluginConfig) map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{Version: {pluginName: &grpcPlugin{served: served}}}
 }
 
-// tracingOptions propagates the trace context but not the caller's baggage. It excludes from traces
-// the services of go-plugin itself, and the stream of waits, which lasts as long as the process.
+// tracingOptions propagates the trace context but not the caller's baggage. It records no spans for
+// the services of go-plugin itself, and none for the stream of waits, which lasts as long as the
+// process.
 func tracingOptions() []otelgrpc.Option {
 	return []otelgrpc.Option{
 		otelgrpc.WithPropagators(propagation.TraceContext{}),

@@ -11,14 +11,15 @@ import (
 	"strings"
 )
 
-// HostsOf returns the hosts that the calls of a connection may connect to. An entry of Hosts such as
-// {api_url} becomes the host in the value of that field. A field without a host adds nothing.
+// HostsOf returns the hosts that the calls of a connection may connect to. An entry of Hosts such
+// as {api_url} becomes the host in the value of that field. A field whose value contains no host
+// adds nothing.
 func (d Description) HostsOf(c Connection) []string {
 	var hosts []string
 	for _, entry := range d.Hosts {
 		if name, isField := cutBraces(entry); isField {
 			value := c.Settings[name]
-			// Any other secret is a token or a password, and not the name of a host.
+			// Any other secret is a token or a password and contains no host.
 			if secret := c.Secrets[name].Reveal(); strings.Contains(secret, "://") {
 				value = secret
 			}
@@ -31,9 +32,9 @@ func (d Description) HostsOf(c Connection) []string {
 	return hosts
 }
 
-// Reaches returns the hosts of Hosts for people, sorted. operator are the operator's settings. An entry
-// such as {api_url} becomes the host in the operator's setting or in the default. Without such a host it
-// becomes the name of the field.
+// Reaches returns the hosts in Hosts, sorted, in a form for people. operator holds the operator's
+// settings. An entry such as {api_url} becomes the host in the operator's setting or in the
+// default. If neither contains a host, it becomes the name of the field.
 func (d Description) Reaches(operator map[string]string) []string {
 	reaches := []string{}
 	for _, entry := range d.Hosts {
@@ -65,7 +66,7 @@ func cutBraces(entry string) (name string, ok bool) {
 // hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns ""
 // if there is none.
 func hostIn(value string) string {
-	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // what follows can be a token
+	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // the part after the # can be a token
 	if _, err := netip.ParseAddr(value); err == nil {
 		return value
 	}
@@ -89,8 +90,8 @@ func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// MayConnect reports whether a request with this context may go to a host. Without WithHosts, every
-// host is allowed.
+// MayConnect reports whether a request with this context may go to a host. If WithHosts was not
+// called, every host is allowed.
 func MayConnect(ctx context.Context, host string) bool {
 	hosts, limited := ctx.Value(hostsKey{}).([]string)
 	host = plainHost(host)

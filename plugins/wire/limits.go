@@ -10,12 +10,12 @@ import (
 )
 
 // Limits are the limits of a plugin's processes. Zero means no limit. They protect the host and the
-// other plugins from a fault, such as a leak. They do not stop a plugin that was written to attack.
+// other plugins from faults, such as a memory leak. They do not protect from a malicious plugin.
 type Limits struct {
 	// Memory is the maximum size of the private memory of each process, in bytes.
 	Memory uint64
-	// Processes is how many processes and threads the plugin's user may have beyond those at the
-	// start of the plugin. The kernel does not enforce it for root.
+	// Processes is how many processes and threads the plugin's user may have, in addition to those
+	// at the start of the plugin. The kernel does not enforce it for root.
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
@@ -30,10 +30,11 @@ type Usage struct {
 // almost reports whether at least nine tenths of the limit are used.
 func (u Usage) almost() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/10 }
 
-// ErrOutputTooLong is the error of Output for a command that prints too much.
+// ErrOutputTooLong is the error of Output for a command that prints too many bytes.
 var ErrOutputTooLong = errors.New("the output is too long")
 
-// start starts a command, which inherits no file of the host, and returns the limits in force.
+// start starts a command, and returns the limits in force. The command inherits no open file of the
+// host.
 func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 	hideFiles()
 	if err := cmd.Start(); err != nil {
@@ -43,7 +44,7 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 }
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong when the output has more bytes than most.
+// ErrOutputTooLong if the output has more than most bytes.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	output := &limitedBuffer{left: most}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
@@ -57,14 +58,14 @@ func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	return output.text, err
 }
 
-// limitedBuffer keeps what is written to it, up to a limit. left is negative when more than the
+// limitedBuffer stores what is written to it, up to a limit. left is negative if more than the
 // limit was written.
 type limitedBuffer struct {
 	text []byte
 	left int
 }
 
-// Write implements io.Writer. After an error of Write the command can print no more.
+// Write implements io.Writer. After Write has failed, the command can print nothing more.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if b.left -= len(p); b.left < 0 {
 		return 0, ErrOutputTooLong

@@ -15,18 +15,18 @@ import (
 )
 
 // hideFiles marks all open files of the host so that a new process does not inherit them. Go does
-// this for the files that it opens, but the host may have inherited files itself.
-// Kernels before 5.11 do not support it.
+// this for the files that it opens, but the host can itself have inherited open files. Kernels
+// before 5.11 do not support this.
 func hideFiles() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // apply limits a process that has just started, and returns the limits in force. The limits also
-// hold for the processes that this process starts from now on. A limit that the kernel refuses is
-// not in force.
+// apply to the processes that this process starts later. A limit that the kernel refuses is not in
+// force.
 //
-// RLIMIT_DATA limits the memory, and not RLIMIT_AS: the runtimes of Go and JavaScript reserve much
-// more addresses than they use.
+// The limit of the memory is RLIMIT_DATA. RLIMIT_AS is not suitable, because the runtimes of Go and
+// JavaScript reserve many more addresses than they use.
 func (l Limits) apply(pid int) Limits {
-	// A core file would contain secrets.
+	// A core file would contain secrets, so it is disabled.
 	_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
 	inForce := Limits{
 		Memory:    setLimit(pid, unix.RLIMIT_DATA, l.Memory),
@@ -40,7 +40,7 @@ func (l Limits) apply(pid int) Limits {
 	return inForce
 }
 
-// setLimit lowers a limit of a process. It never raises the hard limit that the process already
+// setLimit lowers a limit of a process. It does not raise the hard limit that the process already
 // has. It returns the limit in force, or 0.
 func setLimit(pid, resource int, limit uint64) uint64 {
 	var old unix.Rlimit
@@ -54,8 +54,8 @@ func setLimit(pid, resource int, limit uint64) uint64 {
 	return limit
 }
 
-// AlmostReached returns the limits of processes and open files of which the process uses at least
-// nine tenths. It returns none for a process that has exited.
+// AlmostReached returns those limits on processes and open files of which the process uses at least
+// nine tenths. It returns nothing for a process that has exited.
 func (p *Process) AlmostReached() []Usage {
 	pid, limits := p.PID(), p.Limits()
 	var usages []Usage
@@ -84,7 +84,7 @@ func tasksOfUser() (uint64, error) {
 	for _, file := range files {
 		status, err := os.ReadFile(file)
 		if err != nil {
-			continue // the process has ended
+			continue // the process has exited
 		}
 		owner, threads := bytes.Fields(statusLine(status, "Uid:")), statusLine(status, "Threads:")
 		if len(owner) == 0 || !bytes.Equal(owner[0], user) {

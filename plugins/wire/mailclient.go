@@ -21,16 +21,16 @@ import (
 type Session struct {
 	Process    *Process
 	Connection Connection
-	// Done is called with the outcome of the call, which is nil after a success. It may be nil.
+	// Done is called with the error of the call, nil after a success. Done may be nil.
 	Done func(error)
 }
 
-// Opener returns the session for one call. It receives the secrets of the call that are not part
-// of the connection. An error of the Opener becomes the error of the call.
+// Opener returns the session for one call. It gets the secrets of the call that are not part of the
+// connection. If the Opener fails, the call fails with the same error.
 type Opener func(ctx context.Context, secrets ...secret.Text) (Session, error)
 
-// MailClient returns a mail platform whose methods call a plugin process through the interceptors, the
-// first outermost.
+// MailClient returns a mail platform whose methods call a plugin process through the interceptors.
+// The first interceptor is the outermost.
 func MailClient(open Opener, interceptors ...Interceptor) ports.MailPlatform {
 	return newMailClient(chain{open: open, probeOf: mailProbe, interceptors: interceptors})
 }
@@ -40,8 +40,8 @@ func mailProbe(write protobuf.Message) (method string, request, reply protobuf.M
 	return proto.MailPlatform_Profile_FullMethodName, &proto.TenantRequest{Tenant: Call{request: write}.Tenant()}, new(proto.TenantProfile)
 }
 
-// mailClient and tenantClient may convert the nil message that the generated client returns with an
-// error, because the generated getters accept nil.
+// If a call fails, the generated client returns a nil message. mailClient and tenantClient may
+// convert it nevertheless, because the generated getters accept nil.
 type mailClient struct {
 	chain chain
 	rpc   proto.MailPlatformClient

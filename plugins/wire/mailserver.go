@@ -21,7 +21,7 @@ type mailServer struct {
 	platform func(Connection) (ports.MailPlatform, error)
 }
 
-// tenantRequest has the methods that every request about a tenant has.
+// tenantRequest is the interface of all requests about a tenant.
 type tenantRequest interface {
 	GetConnection() *proto.Connection
 	GetTenant() string

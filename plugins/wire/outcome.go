@@ -22,11 +22,11 @@ import (
 const (
 	CausePluginExited = "plugin_gone"         // the process died or the connection broke
 	CauseDeadline     = "plugin_deadline"     // no answer in time
-	CauseCanceled     = "caller_gone"         // the caller gave up
+	CauseCanceled     = "caller_gone"         // the caller cancelled the call
 	CauseProtocol     = "plugin_protocol"     // a message that violates the protocol
 	CauseTooLarge     = "plugin_too_large"    // an answer or request over MaxMessage
 	CausePanic        = "plugin_panic"        // the author's code panicked
-	CauseUnclassified = "plugin_unclassified" // the author's code returned a bare error
+	CauseUnclassified = "plugin_unclassified" // the author's code returned an error that is not an outcome
 )
 
 // maxTextBytes is the maximum length of a text that is received from a plugin.
@@ -41,8 +41,8 @@ var protoKinds = map[outcome.Kind]proto.Outcome_Kind{
 	outcome.Unknown:   proto.Outcome_KIND_UNKNOWN,
 }
 
-// toStatus converts an error of the author's code to a gRPC status. The text of an unclassified
-// error is never sent, because it may contain a secret.
+// toStatus converts an error of the author's code to a gRPC status. It does not send the text of an
+// error that is not an outcome, because the text may contain a secret.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,8 @@ func toStatus(err error) error {
 	return st.Err()
 }
 
-// classify returns the outcome that an error of the author's code contains or stands for.
+// classify returns the outcome in an error of the author's code, or the outcome that corresponds to
+// the error.
 func classify(err error) *outcome.Error {
 	var o *outcome.Error
 	var refusal *fault.Error
@@ -85,13 +86,13 @@ func classify(err error) *outcome.Error {
 	}
 }
 
-// undecodable is how the text of the status codes.Internal begins when grpc-go cannot decode an
-// answer. No other property distinguishes it from an answer that was cut off.
+// undecodable is the beginning of the text of a codes.Internal status if grpc-go cannot decode an
+// answer. Only this text distinguishes such a status from an answer that was cut off.
 const undecodable = "grpc: failed to unmarshal the received message"
 
-// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown whenever the
-// plugin may have executed the call. The same rule applies to reads, although they have no effect;
-// see CutReads.
+// fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the plugin
+// may have executed the call. This also applies to reads, although they have no effect, see
+// CutReads.
 func fromStatus(err error) error {
 	if err == nil {
 		return nil

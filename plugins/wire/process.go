@@ -23,16 +23,16 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Launch has the parameters for starting a plugin process.
+// Launch contains the parameters of Start.
 type Launch struct {
 	Exe  string // path of the executable file
 	Name string // the process name, argv[0]
 	// Env is the environment of the process. Start adds the variables of the handshake.
 	Env []string
-	// OnLine is called with each line that the process prints: untrusted text of at most MaxLine
-	// bytes. The slice is valid only during the call. Calls may be concurrent.
+	// OnLine is called with each line that the process prints. A line is untrusted text of at most
+	// MaxLine bytes. The slice is valid only during the call. There can be concurrent calls.
 	OnLine func([]byte)
-	// Limits limit what the process can use. They are set right after its start.
+	// Limits limit what the process can use. Start sets them right after the start of the process.
 	Limits Limits
 	// Timeout limits the start, including the first health check.
 	Timeout time.Duration
@@ -47,8 +47,8 @@ type Process struct {
 }
 
 // Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
-// run, does not complete the handshake, or is not healthy within Launch.Timeout. After an error no
-// process is left. The error is ErrVersion when the protocol versions differ.
+// run, does not complete the handshake, or is not healthy within Launch.Timeout. If Start fails, no
+// process is left. The error is ErrVersion if the protocol versions differ.
 func Start(l Launch) (*Process, error) {
 	r, err := newRunner(l)
 	if err != nil {
@@ -66,7 +66,7 @@ func Start(l Launch) (*Process, error) {
 	case err = <-connected:
 	case <-time.After(l.Timeout):
 		_ = r.Kill(context.Background())
-		_ = <-connected // connect returns, because its process is gone
+		_ = <-connected // connect returns, because its process has exited
 		err = fmt.Errorf("the plugin did not start within %s", l.Timeout)
 	}
 	if err != nil {
@@ -96,7 +96,8 @@ func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
 		Stderr:       &lineWriter{emit: l.OnLine},
 		SyncStdout:   &lineWriter{emit: l.OnLine},
 		SyncStderr:   &lineWriter{emit: l.OnLine},
-		// Off, because go-plugin would parse and print the plugin's lines itself.
+		// The logger is disabled, because go-plugin would parse and print the plugin's lines
+		// itself.
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Off}),
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
@@ -120,8 +121,8 @@ func (p *Process) connect(timeout time.Duration) error {
 	return p.Ping(ctx)
 }
 
-// startError converts an error of go-plugin to one safe line. The error may contain the plugin's
-// output.
+// startError converts an error of go-plugin to one safe line. The error may contain output of the
+// plugin, which is untrusted.
 func startError(err error) error {
 	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
 		return fmt.Errorf("%w: %s", ErrVersion, sanitize(err.Error()))
@@ -148,8 +149,8 @@ func (p *Process) HowExited() string {
 	return p.runner.state.String()
 }
 
-// ExplainExit adds to the error of a process that was killed how the process had ended by itself,
-// such as "exit status 2". It returns err as it is if the process ran until it was killed.
+// ExplainExit is for the error of a process that was killed. If the process had already exited by
+// itself, ExplainExit adds how, such as "exit status 2". Otherwise it returns err.
 func (p *Process) ExplainExit(err error) error {
 	if p.runner.pid.Load() == 0 || p.runner.endedByKill() {
 		return err
@@ -157,8 +158,8 @@ func (p *Process) ExplainExit(err error) error {
 	return fmt.Errorf("%w; the process had ended: %s", err, p.HowExited())
 }
 
-// Ping runs the health check of the process. It fails when the plugin does not answer or is not
-// serving.
+// Ping runs the health check of the process. It fails if the plugin does not answer, or reports
+// that it is not serving.
 func (p *Process) Ping(ctx context.Context) error {
 	a, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
@@ -203,16 +204,17 @@ func (p *Process) Kill() {
 	})
 }
 
-// SearchPath is the variable PATH of every plugin, and never that of the host: it decides which
-// interpreter runs a script. On Linux only root can write to these folders.
+// SearchPath is the variable PATH of every plugin. Plugins do not get the PATH of the host, because
+// PATH determines which interpreter runs a script. On Linux only root can write to the folders of
+// SearchPath.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // MaxLine is the maximum length in bytes of a line of a plugin's output. Longer lines are
 // truncated.
 const MaxLine = 8 << 10
 
-// lineWriter splits a stream into lines and calls emit with each. It keeps at most MaxLine bytes in
-// memory. It is not safe for concurrent use.
+// lineWriter splits a stream into lines and calls emit with each line. It stores at most MaxLine
+// bytes. It is not safe for concurrent use.
 type lineWriter struct {
 	emit func([]byte)
 	buf  []byte

@@ -16,14 +16,14 @@ import (
 )
 
 // pipeDrainTime is how long the pipes of an exited process stay open, so that buffered output can
-// be read. They are closed after that even if a grandchild still holds them.
+// be read. Then they are closed, even if a child of the process still has them open.
 const pipeDrainTime = time.Second
 
 // processRunner is one plugin process. It implements runner.Runner of go-plugin.
 //
-// The default runner of go-plugin has two problems: it passes the host's standard input to the
-// plugin, and it starts the process from a thread that may exit at any time. Linux sends the
-// parent-death signal when that thread exits.
+// The default runner of go-plugin is not suitable for two reasons. It passes the host's standard
+// input to the plugin. It starts the process from a thread that may exit at any time, and Linux
+// sends the parent-death signal when that thread exits.
 type processRunner struct {
 	cmd       *exec.Cmd
 	stdin     *os.File // the plugin exits when this is closed
@@ -32,7 +32,7 @@ type processRunner struct {
 	childEnds []*os.File   // the child's ends of the pipes, closed after the start
 	pid       atomic.Int64 // 0 until the process runs
 	socketDir string       // the folder with the sockets of the process
-	limits    Limits       // requested before the start, in force after it
+	limits    Limits       // the requested limits before the start, the limits in force after it
 	killed    atomic.Bool  // Kill sent its signal
 	exited    chan struct{}
 	state     *os.ProcessState
@@ -65,8 +65,8 @@ func newRunner(l Launch) (*processRunner, error) {
 }
 
 // Start starts the process from a locked thread that waits until the process exits. Linux sends the
-// parent-death signal when the thread that forked exits. Afterwards the thread is unlocked and not
-// ended: it may have started other processes, which would get the signal.
+// parent-death signal when the thread that forked exits. Afterwards the thread is unlocked, so that
+// it does not exit: it may have started other processes, which would then get the signal.
 func (r *processRunner) Start(context.Context) error {
 	started := make(chan error, 1)
 	go func() {
@@ -110,7 +110,7 @@ func (r *processRunner) close() {
 	}
 }
 
-// Wait waits until the process exits. It returns an error unless the exit status is 0.
+// Wait waits until the process exits. It returns an error if the exit status is not 0.
 func (r *processRunner) Wait(context.Context) error {
 	<-r.exited
 	if r.state == nil || !r.state.Success() {
@@ -134,8 +134,8 @@ func (r *processRunner) Kill(context.Context) error {
 	return nil
 }
 
-// endedByKill waits until the process has exited, and reports whether Kill ended it. A process that
-// had ended, but was not reaped, ignores the signal.
+// endedByKill waits until the process has exited, and reports whether Kill ended it. If the process
+// had already exited but was not reaped, the signal has no effect.
 func (r *processRunner) endedByKill() bool {
 	<-r.exited
 	if r.state == nil {

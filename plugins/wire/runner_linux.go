@@ -4,8 +4,9 @@ package wire
 
 import "syscall"
 
-// processAttributes puts a plugin into its own process group, so that a Ctrl-C for the host does
-// not reach it. The kernel kills the plugin when the host dies, even while the plugin is stopped.
+// processAttributes puts a plugin into its own process group, so that Ctrl-C in the host's terminal
+// does not reach it. The kernel kills the plugin when the host dies, even if the plugin is
+// suspended.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// SendingClient returns a sending platform whose methods call a plugin process through the interceptors,
-// the first outermost.
+// SendingClient returns a sending platform whose methods call a plugin process through the
+// interceptors. The first interceptor is the outermost.
 func SendingClient(open Opener, interceptors ...Interceptor) ports.SendingPlatform {
 	return sendingClient{proto.NewSendingPlatformClient(chain{open: open, probeOf: sendingProbe, interceptors: interceptors})}
 }

@@ -18,21 +18,21 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// PluginConfig has the description and the constructors that a plugin process serves. One of Mail,
-// DNS and Sending is set.
+// PluginConfig contains the description and the constructors that a plugin process serves. One of
+// Mail, DNS and Sending is set.
 type PluginConfig struct {
 	Describe Description
 	Mail     func(Connection) (ports.MailPlatform, error)
 	DNS      func(Connection) (ports.DNSProvider, error)
 	Sending  func(Connection) (ports.SendingPlatform, error)
-	// ShareWaits receives the waits that the host shares between all processes of the plugin. It is
-	// nil for a plugin without waits.
+	// ShareWaits is called with the waits that the host shares between all processes of the plugin.
+	// It is nil for a plugin without waits.
 	ShareWaits func(ports.Waits)
 	Log        *slog.Logger
 }
 
-// Serve answers the calls of the host until the host asks it to stop. It takes over standard
-// output, because the handshake line is written there.
+// Serve answers the calls of the host until the host asks it to stop. It writes the handshake line
+// to standard output, so nothing else may write there before.
 func Serve(s PluginConfig) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  handshake,
@@ -53,10 +53,9 @@ func newServer(log *slog.Logger, d Description, opts ...grpc.ServerOption) *grpc
 	)...)
 }
 
-// handleCall returns an interceptor that puts the request id and the allowed hosts into the context.
-// It recovers from a
-// panic, so that a panic ends only its own call. The value of the panic is not logged, because it
-// may contain a secret.
+// handleCall returns an interceptor that puts the request id and the allowed hosts into the
+// context. It recovers panics, so that a panic ends only its own call. It does not log the panic's
+// value, because it may contain a secret.
 func handleCall(log *slog.Logger, d Description) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 		ctx = receiveRequestID(ctx)

@@ -23,16 +23,16 @@ const (
 	// maxScopeBytes and maxSharedWait limit what a plugin can store at the host.
 	maxScopeBytes = 256
 	maxSharedWait = time.Hour
-	// maxWaitRequests is how many requests of a plugin the host answers at once.
+	// maxWaitRequests is how many requests of a plugin the host answers at the same time.
 	maxWaitRequests = 64
-	// waitAnswerTimeout is how long a plugin waits for an answer of the host. Without an answer it
-	// uses the waits of its own process.
+	// waitAnswerTimeout is how long a plugin waits for an answer of the host. If there is no
+	// answer, it uses the waits of its own process.
 	waitAnswerTimeout = 5 * time.Second
 )
 
 // ShareWaits answers the plugin's requests about waits from a store, until the process ends. It
-// returns when the plugin uses the store, or at once when the plugin has no waits to share. It
-// fails when the plugin does not answer before ctx ends.
+// returns as soon as the plugin uses the store. If the plugin has no waits to share, it returns at
+// once. It fails if the plugin does not answer before ctx ends.
 func (p *Process) ShareWaits(ctx context.Context, store ports.Waits) error {
 	streamCtx, cancel := context.WithCancel(context.Background())
 	stopAfter := context.AfterFunc(ctx, cancel)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command lint is `go vet` with more analyzers. They find dropped errors, bodies and rows that are
-// not closed, requests without a context, and unused assignments and identifiers. `go vet` runs it:
+// not closed, requests without a context, and unused assignments and identifiers. It is run by `go
+// vet`:
 //
 //	go vet -vettool=bin/lint ./...
 //
-// A comment `//lint:ignore NAME reason` on the line of a finding, or on the
-// line above it, silences one analyzer there.
+// A comment `//lint:ignore NAME reason` on the line of a finding, or on the line above it,
+// suppresses the findings of one analyzer there.
 package main
 
 import (
@@ -32,11 +33,11 @@ import (
 )
 
 func main() {
-	// The analyzers of product skip test code: it calls only servers that it started, and its files
-	// are deleted when the tests end.
+	// The analyzers in product skip test code, because it calls only servers that it has started,
+	// and its files are deleted when the tests end.
 	product := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
 	all := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
-	for _, a := range append(product, scannererr.Analyzer) { // which is one of vet.Suite
+	for _, a := range append(product, scannererr.Analyzer) { // scannererr is already in vet.Suite
 		filter(a, func(file string) bool { return !testCode.MatchString(file) })
 	}
 	for _, a := range all {
@@ -47,15 +48,15 @@ func main() {
 
 var testCode = regexp.MustCompile(`_test\.go$|/testdata/|/adapters/testserver/|/ports/contract/`)
 
-// filter drops findings in generated files, in files that are not accepted and
-// where a comment silences the analyzer.
+// filter drops findings in generated files, in files for which accepted returns false, and in lines
+// whose comment suppresses the analyzer.
 func filter(a *analysis.Analyzer, accepted func(file string) bool) {
 	run := a.Run
 	a.Run = func(pass *analysis.Pass) (any, error) {
 		report := pass.Report
 		pass.Report = func(d analysis.Diagnostic) {
 			at := pass.Fset.Position(d.Pos)
-			if file := fileOf(pass, d.Pos); file != nil && !ast.IsGenerated(file) && accepted(at.Filename) && !silenced(pass.Fset, file, a.Name, at.Line) {
+			if file := fileOf(pass, d.Pos); file != nil && !ast.IsGenerated(file) && accepted(at.Filename) && !suppressed(pass.Fset, file, a.Name, at.Line) {
 				report(d)
 			}
 		}
@@ -72,7 +73,7 @@ func fileOf(pass *analysis.Pass, pos token.Pos) *ast.File {
 	return nil
 }
 
-func silenced(set *token.FileSet, file *ast.File, analyzer string, line int) bool {
+func suppressed(set *token.FileSet, file *ast.File, analyzer string, line int) bool {
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
 			words := strings.Fields(comment.Text)

@@ -84,8 +84,8 @@ func (sim *simulator) controls() http.Handler {
 	return simulate.ControlCalls(mux, nil)
 }
 
-// syncAndRequireZone synchronizes a zone with the sandbox. It answers 404 and returns false if the
-// zone does not exist, because only the sandbox creates zones.
+// syncAndRequireZone synchronizes a zone with the sandbox. If the zone does not exist, it answers
+// 404 and returns false, because only the sandbox creates zones.
 func (sim *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request, name string) bool {
 	if !sim.syncOrFail(w, r, name) {
 		return false

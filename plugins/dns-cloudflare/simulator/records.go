@@ -73,8 +73,8 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	answer(w, onPage, info)
 }
 
-// syncOrFail synchronizes a zone with the sandbox, or all zones for an empty name. After an error
-// it answers the request and returns false.
+// syncOrFail synchronizes a zone with the sandbox, or all zones if name is empty. If that fails, it
+// answers the request and returns false.
 func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
 	sim.editing.Lock()
 	defer sim.editing.Unlock()
@@ -123,7 +123,7 @@ func (s *state) byID(id string) *zone {
 	return nil
 }
 
-// zoneName returns the name of the zone with an id. ok is false if there is none.
+// zoneName returns the name of the zone with this id. ok is false if there is no such zone.
 func (sim *simulator) zoneName(id string) (name string, ok bool) {
 	sim.file.View(func(s *state) {
 		if z := s.byID(id); z != nil {
@@ -156,7 +156,7 @@ func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 	answer(w, onPage, info)
 }
 
-// batchDoc is the body of a batch request and the result of its answer.
+// batchDoc is the body of a batch request, and the result in its answer.
 type batchDoc struct {
 	Deletes []record `json:"deletes"`
 	Patches []record `json:"patches"`

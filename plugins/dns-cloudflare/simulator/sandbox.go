@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// sandboxClient calls the sandbox that the simulator is part of, at the URL of the flag --world.
-// Simulators read and edit the sandbox's zones with these calls. The sandbox stores the zones: its
-// DNS server serves them, and people can change them by hand.
+// sandboxClient calls the sandbox to which the simulator belongs, at the URL of the flag --world.
+// With these calls, simulators read and edit the sandbox's zones. The sandbox stores the zones: its
+// DNS server serves them, and people can edit them.
 type sandboxClient struct {
 	base   string
 	client *http.Client
 }
 
-// newSandboxClient returns a client for the URL base. It returns nil for an empty URL, because the
-// simulator then runs outside of a sandbox.
+// newSandboxClient returns a client for the URL base. It returns nil if the URL is empty, because
+// the simulator then runs outside of a sandbox.
 func newSandboxClient(base string) *sandboxClient {
 	if base == "" {
 		return nil
@@ -31,9 +31,8 @@ func newSandboxClient(base string) *sandboxClient {
 	return &sandboxClient{base, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// The JSON documents of the sandbox's calls. A record with the Mode "proxied" or "flattened" is one
-// for which Cloudflare answers with addresses of its own. A record with an empty Mode is served as
-// it is.
+// The JSON documents of the sandbox's calls. For a record with the Mode "proxied" or "flattened",
+// Cloudflare answers with other addresses. A record with an empty Mode is served unchanged.
 type (
 	sandboxZone struct {
 		Name                  string          `json:"name"`
@@ -56,7 +55,7 @@ type (
 	}
 )
 
-// errZoneChanged is the error of edit for a zone that was changed since it was read.
+// errZoneChanged is the error of edit for a zone that was changed after it was read.
 var errZoneChanged = errors.New("the zone has changed in the sandbox")
 
 // zones returns the zones that are hosted at Cloudflare, or the one with the given name.
@@ -69,8 +68,8 @@ func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, 
 	return out, c.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
 }
 
-// edit replaces the records of the zone in the sandbox, if that zone still has zone.Version.
-// Otherwise it fails with errZoneChanged.
+// edit replaces the records of the zone in the sandbox. It fails with errZoneChanged if that zone
+// does not have zone.Version any more.
 func (c *sandboxClient) edit(ctx context.Context, zone sandboxZone) error {
 	return c.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(zone.Name), zone, nil)
 }

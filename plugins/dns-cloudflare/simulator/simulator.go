@@ -40,7 +40,7 @@ type simulator struct {
 	kit     *simulate.Kit
 	file    *simulate.File[state]
 	mux     *http.ServeMux
-	sandbox *sandboxClient // nil outside a sandbox; the zones then exist in the state only
+	sandbox *sandboxClient // nil outside a sandbox; the zones then exist only in the state
 
 	editing sync.Mutex // held while the state is synchronized with the sandbox
 
@@ -48,7 +48,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// when the data folder is unusable.
+// if the data folder cannot be used.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, o)
 	if err != nil {
@@ -103,8 +103,8 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 	refuse(w, status, code, http.StatusText(status))
 }
 
-// ServeHTTP implements simulate.Provider. It checks the rate limit and the token, then serves the
-// request.
+// ServeHTTP implements simulate.Provider. It checks the rate limit and the token, and then serves
+// the request.
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
 	left, wait := sim.rateLimits.count(token, sim.kit.Now())
@@ -149,8 +149,8 @@ func refuse(w http.ResponseWriter, status, code int, text string) {
 }
 
 // page returns the page of a list that the query parameters `page` and `per_page` select. It
-// returns false if a parameter is invalid. The defaults are page 1 and fallback; most is the
-// largest per_page.
+// returns false if a parameter is invalid. The default of `page` is 1 and that of `per_page` is
+// fallback. most is the largest allowed `per_page`.
 func page[T any](r *http.Request, all []T, fallback, most int) ([]T, *resultInfo, bool) {
 	number, size := 1, fallback
 	for name, into := range map[string]*int{"page": &number, "per_page": &size} {

@@ -18,9 +18,9 @@ import (
 // automatic TTL.
 const automaticTTL = 300
 
-// syncFromSandbox updates the zone with the given name, or all zones for an empty name, from the
-// sandbox. An unchanged record keeps what only Cloudflare stores: id, comment and automatic TTL. A
-// record that was changed by hand in the sandbox is replaced by a new one.
+// syncFromSandbox updates the zone with this name from the sandbox, or all zones if name is empty.
+// An unchanged record keeps the values that only Cloudflare stores: its id, its comment and an
+// automatic TTL. A record that a person has changed in the sandbox is replaced by a new one.
 func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
 	if sim.sandbox == nil {
 		return nil
@@ -80,7 +80,7 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	z.Records = kept
 }
 
-// key returns a string that is equal for equal records.
+// key returns the same text for equal records, and different texts for different ones.
 func (served servedRecord) key() string {
 	entry := served.Record
 	entry.Name = strings.ToLower(entry.Name)
@@ -98,7 +98,7 @@ func normalizeContent(entry sandboxRecord) string {
 	return strings.TrimSuffix(entry.Content, ".")
 }
 
-// toSandbox converts a record to the format of the sandbox.
+// toSandbox converts a record to the sandbox's format.
 func (r record) toSandbox(apex string) servedRecord {
 	entry := sandboxRecord{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
 	if entry.TTL == 1 {
@@ -143,8 +143,8 @@ func (served servedRecord) toAPI() record {
 var errNoZone = refusal{7003, "Could not route to the zone"}
 
 // edit changes the records of a zone with fn. Either all changes take effect or none. In a sandbox,
-// edit writes to the sandbox first. If the zone in the sandbox was changed in the meantime, edit
-// synchronizes the zone and runs fn again.
+// edit first writes to the sandbox. If the zone was changed there in the meantime, edit
+// synchronizes the zone and calls fn again.
 func (sim *simulator) edit(ctx context.Context, name string, fn func(*transaction) error) error {
 	sim.editing.Lock()
 	defer sim.editing.Unlock()

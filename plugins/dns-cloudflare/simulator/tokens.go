@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// Token is a token that the simulator always accepts. Each customer of a sandbox also has a token
-// of its own. All tokens have access to the same zones.
+// Token is a token that the simulator always accepts. Each customer of a sandbox also has its own
+// token. All tokens have access to the same zones.
 const Token = "simulated-cloudflare-token"
 
 // createToken answers with the token of a customer. A customer gets the same token each time.
@@ -66,7 +66,7 @@ const (
 	window = 5 * time.Minute
 )
 
-// rateLimits has the rate limit of each token.
+// rateLimits holds the rate limit of each token.
 type rateLimits struct {
 	mu      sync.Mutex
 	byToken map[string]*rateLimit
@@ -78,7 +78,8 @@ type rateLimit struct {
 }
 
 // count records a call at the time now. A call that exceeds the limit blocks all calls of its token
-// for one window. wait is the remaining time of the block, or 0. left is the number of calls left.
+// for one window. wait is the remaining time of the block, 0 if there is none. left is how many
+// more calls are allowed.
 func (l *rateLimits) count(token string, now time.Time) (left int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

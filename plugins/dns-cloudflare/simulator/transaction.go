@@ -103,8 +103,8 @@ func (t *transaction) add(r record) error {
 	return nil
 }
 
-// flattened reports whether one of two records is a CNAME at the apex that does not conflict with
-// the other record. A CNAME at the apex conflicts only with address records and other CNAMEs.
+// flattened reports whether two records do not conflict because one of them is a CNAME at the apex.
+// A CNAME at the apex conflicts only with address records and with another CNAME.
 func (t *transaction) flattened(r, other record) bool {
 	alone := []string{"A", "AAAA", "CNAME"}
 	return r.Name == t.zone && slices.Contains(alone, r.Type) != slices.Contains(alone, other.Type)

@@ -23,8 +23,8 @@ func (r refusal) Error() string { return string(r) }
 
 func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// patch replaces and deletes record sets. Either all changes take effect or none. A concurrent
-// change takes effect before or after all of them.
+// patch replaces and deletes record sets. Either all changes take effect or none. No concurrent
+// change takes effect between them.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		RRSets []rrsetDoc `json:"rrsets"`

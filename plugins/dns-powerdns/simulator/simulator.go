@@ -2,8 +2,8 @@
 
 // Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server: the
 // list of zones, their record sets, and PATCH with its serials and errors. All zones are Native
-// with soa_edit_api INCREASE. Disabled records are refused and comments are dropped, because the
-// zones of a sandbox cannot hold them. The strings of a TXT record are joined.
+// with soa_edit_api INCREASE. The simulator refuses disabled records and ignores comments, because
+// the zones of a sandbox cannot contain them. It joins the strings of a TXT record.
 //
 //   - simulator.go: New, the routes and reading zones. Start here.
 //   - patch.go: changing zones.
@@ -35,7 +35,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
-// when the data folder is unusable.
+// if the data folder cannot be used.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, o)
 	if err != nil {
@@ -71,13 +71,13 @@ func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	}
 	return simulate.Call{
 		Operation: operation, Write: r.Method != http.MethodGet, Scope: r.Header.Get("X-API-Key"),
-		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy answers 504, and the server executes the request
+		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy answers 504 although the server executes the request
 	}
 }
 
 // Fail implements simulate.Provider.
 func (s *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
-	if retryAfter > 0 { // only a proxy in front of the server sends Retry-After
+	if retryAfter > 0 { // a Retry-After comes from a proxy in front of the server
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	refuse(w, status, http.StatusText(status))
@@ -136,7 +136,7 @@ func newZoneDoc(z simulate.Zone) zoneDoc {
 	}
 }
 
-// list answers with all zones, or with the one that the parameter `zone` names.
+// list answers with all zones, or only with the zone in the parameter `zone`.
 func (s *simulator) list(w http.ResponseWriter, r *http.Request) {
 	all, err := s.zones.List(r.Context())
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *simulator) list(w http.ResponseWriter, r *http.Request) {
 }
 
 // read answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type` select
-// record sets. `rrsets=false` leaves all record sets out.
+// record sets. With `rrsets=false` the answer has no record sets.
 func (s *simulator) read(w http.ResponseWriter, r *http.Request) {
 	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
 	if err != nil {
@@ -203,8 +203,8 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// plain answers with a status and the name of the status as text. PowerDNS answers so when its HTTP
-// server refuses a request.
+// plain answers with a status, and with the name of the status as text. PowerDNS answers like this
+// if its HTTP server refuses a request.
 func plain(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

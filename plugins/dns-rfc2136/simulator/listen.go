@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// listen serves the messages of TCP connections with handler. It uses the same address after a
-// restart, because the connections of accounts contain the address. If a different process uses the
-// port, listen chooses a new one.
+// listen passes the messages of TCP connections to handler. It uses the same address after a
+// restart, because accounts have stored the address in their connections. If a different process
+// uses the port, listen uses a new one.
 func listen(dataDir string, handler http.Handler) (address string, err error) {
 	stored, err := simulate.OpenFile(filepath.Join(dataDir, "listener.json"), "127.0.0.1:0")
 	if err != nil {
@@ -49,7 +49,7 @@ func listen(dataDir string, handler http.Handler) (address string, err error) {
 	return address, nil
 }
 
-// serve answers the messages of one connection until it ends.
+// serve answers the messages of one connection until the connection ends.
 func serve(conn net.Conn, handler http.Handler) {
 	defer func() { _ = conn.Close() }()
 	for {
@@ -71,8 +71,8 @@ func serve(conn net.Conn, handler http.Handler) {
 	}
 }
 
-// exchange passes a message to the handler as a request. ok is false if the connection must be closed
-// without an answer.
+// exchange passes a message to the handler as an HTTP request. ok is false if the connection must
+// be closed without an answer.
 func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/dns-message", bytes.NewReader(message))
 	if err != nil {
@@ -80,7 +80,7 @@ func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
 	}
 	defer func() {
 		cause := recover()
-		if err, isError := cause.(error); isError && errors.Is(err, http.ErrAbortHandler) { // a planned fault closes the connection
+		if err, isError := cause.(error); isError && errors.Is(err, http.ErrAbortHandler) { // a planned fault that closes the connection
 			answer, ok = nil, false
 		} else if cause != nil {
 			panic(cause)
@@ -100,7 +100,8 @@ type response struct {
 // Header implements http.ResponseWriter.
 func (r *response) Header() http.Header { return r.header }
 
-// WriteHeader implements http.ResponseWriter. DNS has no status.
+// WriteHeader implements http.ResponseWriter. It does nothing, because a DNS message has no HTTP
+// status.
 func (r *response) WriteHeader(int) {}
 
 // Write implements http.ResponseWriter.

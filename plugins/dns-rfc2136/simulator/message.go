@@ -27,13 +27,13 @@ const (
 // request is a message of a client.
 type request struct {
 	*wire.Msg
-	tsig *wire.TSIG // nil if it is not signed
-	// keyError is the TSIG error of a signature that is not accepted, or 0.
+	tsig *wire.TSIG // nil if the message is not signed
+	// keyError is the TSIG error if the signature is not accepted, otherwise 0.
 	keyError uint16
 }
 
-// newRequest parses a message and checks its signature. It returns nil for bytes that are not a
-// DNS message.
+// newRequest parses a message and checks its signature. It returns nil if the bytes are not a DNS
+// message.
 func newRequest(raw []byte) *request {
 	m := new(wire.Msg)
 	if err := m.Unpack(raw); err != nil {
@@ -63,7 +63,7 @@ func isTransfer(m *wire.Msg) bool {
 // reply returns the bytes of an answer that has only a response code.
 func (q *request) reply(code int) []byte { return q.pack(new(wire.Msg).SetRcode(q.Msg, code)) }
 
-// pack returns the bytes of the messages on a TCP connection. The messages are signed if the request
+// pack returns the bytes of the messages on a TCP connection. It signs the messages if the request
 // is signed.
 func (q *request) pack(messages ...*wire.Msg) []byte {
 	var out []byte
@@ -74,7 +74,7 @@ func (q *request) pack(messages ...*wire.Msg) []byte {
 	for i, m := range messages {
 		raw, err := q.sign(m, &mac, i > 0)
 		if err != nil {
-			return nil // without bytes, exchange in listen.go closes the connection, as a failing server does
+			return nil // exchange then closes the connection, like a server that fails
 		}
 		out = append(binary.BigEndian.AppendUint16(out, uint16(len(raw))), raw...)
 	}
@@ -82,8 +82,8 @@ func (q *request) pack(messages ...*wire.Msg) []byte {
 }
 
 // sign returns the bytes of the answer m, signed if the request is signed. mac is the MAC of the
-// previous message; sign sets it to the MAC of m. followsAnother is set for the second and later
-// messages of a transfer, whose signatures cover less (RFC 8945, 5.3.1).
+// previous message, and sign sets it to the MAC of m. followsAnother is true for all but the first
+// message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
 func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if q.tsig == nil {
 		return m.Pack()
@@ -91,14 +91,14 @@ func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byt
 	m.SetTsig(q.tsig.Hdr.Name, q.tsig.Algorithm, clockSkew, time.Now().Unix())
 	tsig := m.IsTsig()
 	tsig.Error, tsig.OrigId = q.keyError, m.Id
-	if q.keyError == wire.RcodeBadKey || q.keyError == wire.RcodeBadSig { // RFC 8945, 5.2: not signed
+	if q.keyError == wire.RcodeBadKey || q.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)
 		return m.Pack()
 	}
 	raw, *mac, err = wire.TsigGenerate(m, Secret, *mac, followsAnother)
 	return raw, err
 }
 
-// answer returns the answer to a message, as bytes of a TCP connection.
+// answer returns the answer to a message, in the form of bytes on a TCP connection.
 func (s *simulator) answer(ctx context.Context, q *request) []byte {
 	switch {
 	case q.keyError != 0:
@@ -123,7 +123,8 @@ func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error
 	return simulate.Zone{Name: OperatorZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
 }
 
-// transfer answers AXFR (RFC 5936): all records, beginning and ending with the SOA.
+// transfer answers an AXFR query (RFC 5936) with all records. The first and the last record are the
+// SOA.
 func (s *simulator) transfer(ctx context.Context, q *request) []byte {
 	zone, err := s.zone(ctx, q.Question[0].Name)
 	var records []wire.RR
@@ -214,12 +215,12 @@ func storedOf(zone string, records []wire.RR) ([]simulate.Record, error) {
 	return simulate.RecordsOf(sets), nil
 }
 
-// named returns the records with a name.
+// named returns those of the records that have this name.
 func named(records []wire.RR, name string) []wire.RR {
 	return keep(records, func(rr wire.RR) bool { return wire.CanonicalName(rr.Header().Name) == wire.CanonicalName(name) })
 }
 
-// typed returns the records of a type.
+// typed returns those of the records that have this type.
 func typed(records []wire.RR, kind uint16) []wire.RR {
 	return keep(records, func(rr wire.RR) bool { return rr.Header().Rrtype == kind })
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates an authoritative DNS server that accepts zone transfers and dynamic
-// updates (RFC 2136) signed with a TSIG key, by TCP. The strings of a TXT record are joined,
-// because the zones of a sandbox hold the joined text.
+// updates (RFC 2136) signed with a TSIG key, by TCP. The simulator joins the strings of a TXT
+// record, because the zones of a sandbox contain the joined text.
 //
 //   - simulator.go: New, the requests that messages become, and the control calls. Start here.
 //   - listen.go: the DNS listener.
@@ -25,22 +25,22 @@ const (
 	// KeyName and Secret are the TSIG key of the simulated server. The algorithm is hmac-sha256.
 	KeyName = "simulated-key"
 	Secret  = "c2ltdWxhdGVkLXJmYzIxMzYtc2VjcmV0"
-	// OperatorZone is a zone of the server's operator. The key may transfer the zone but not update it.
-	// With OperatorZone, the setting `zones` is never empty, even if the sandbox has no zones at this
+	// OperatorZone is a zone of the server's operator. The key may transfer the zone but not update
+	// it. It exists so that the setting `zones` is not empty if the sandbox has no zones at this
 	// provider.
 	OperatorZone = "operator.rfc2136.sandbox-dns.test"
 )
 
 // simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
-// answer consists of DNS messages, each after its length as on a TCP connection.
+// answer consists of DNS messages. Each message follows its length, as on a TCP connection.
 type simulator struct {
 	kit   *simulate.Kit
 	zones *simulate.Zones
 }
 
 // New returns the handler of the control calls and the line that the simulator prints when it is
-// ready. The DNS server listens on a port of its own until the process ends. New fails when the data
-// folder is unusable, and when it cannot listen.
+// ready. The DNS server has its own port and runs until the process ends. New fails if the data
+// folder cannot be used, or if the server cannot listen.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, o)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *simulator) Call(_ *http.Request, body []byte) simulate.Call {
 	return simulate.Call{Operation: "query"}
 }
 
-// Fail implements simulate.Provider. A DNS message has no status: 403 is REFUSED, 501 is NOTIMP, and
-// all others are SERVFAIL.
+// Fail implements simulate.Provider. A DNS message has no HTTP status, so 403 stands for REFUSED,
+// 501 for NOTIMP, and any other status for SERVFAIL.
 func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, _ int) {
 	code, known := map[int]int{http.StatusForbidden: wire.RcodeRefused, http.StatusNotImplemented: wire.RcodeNotImplemented}[status]
 	if !known {
@@ -127,7 +127,7 @@ func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requestOf returns the message in the body of a request, or nil if it has none.
+// requestOf returns the message in the body of a request, or nil if the body contains none.
 func (s *simulator) requestOf(r *http.Request) *request {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {

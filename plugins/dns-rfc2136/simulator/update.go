@@ -45,7 +45,7 @@ func (s *simulator) update(ctx context.Context, q *request) int {
 			after = apply(zone.Name, after, rr)
 		}
 		if slices.EqualFunc(records, after, func(a, b wire.RR) bool { return a.String() == b.String() }) {
-			return wire.RcodeSuccess // the serial does not change
+			return wire.RcodeSuccess // if nothing changes, the serial does not change either
 		}
 		stored, err := storedOf(zone.Name, after)
 		if err != nil {
@@ -67,10 +67,10 @@ func (s *simulator) update(ctx context.Context, q *request) int {
 // within reports whether a name is the apex of a zone or below it.
 func within(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), name) }
 
-// checkPrerequisites returns NOERROR if all prerequisites hold, and otherwise the code of the first
-// prerequisite that does not hold (RFC 2136, 3.2).
+// checkPrerequisites returns NOERROR if all prerequisites are true, and otherwise the code of the
+// first one that is false (RFC 2136, 3.2).
 func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
-	var required []wire.RR // prerequisites with values: their sets must equal the sets of the zone
+	var required []wire.RR // prerequisites with values; the zone's sets must equal these sets
 	for _, rr := range prerequisites {
 		h := rr.Header()
 		existing := named(records, h.Name)
@@ -160,9 +160,9 @@ func apply(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	return add(records, rr, named(records, h.Name))
 }
 
-// add returns the records and the record rr. Servers ignore an addition that would make a CNAME
-// coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the TTL of rr.
-// neighbours are the records with the name of rr.
+// add returns the records and the record rr. Like a real server, it ignores an addition after which
+// a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the
+// TTL of rr. neighbours are the records with the name of rr.
 func add(records []wire.RR, rr wire.RR, neighbours []wire.RR) []wire.RR {
 	h := rr.Header()
 	aliases := len(typed(neighbours, wire.TypeCNAME))

@@ -21,16 +21,15 @@ type controlError struct {
 
 func (c controlError) Error() string { return c.text }
 
-// BadRequest returns the error for an invalid control call. The simulator answers the call with
-// 400.
+// BadRequest returns the error for an invalid control call. The simulator then answers with 400.
 func BadRequest(text string) error { return controlError{http.StatusBadRequest, text} }
 
-// NotFound returns the error for a control call whose object does not exist. The simulator answers
-// the call with 404.
+// NotFound returns the error for a control call whose object does not exist. The simulator then
+// answers with 404.
 func NotFound(text string) error { return controlError{http.StatusNotFound, text} }
 
-// OneOf returns nil if value is one of the allowed values, and otherwise a BadRequest that names
-// the JSON member.
+// OneOf returns nil if value is one of the allowed values, and otherwise a BadRequest error that
+// contains the name of the JSON member.
 func OneOf[T comparable](member string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -89,8 +88,8 @@ func (k *Kit) done(w http.ResponseWriter, v any, err error) {
 	reply(w, v, err)
 }
 
-// ReadBody decodes the JSON body of a control call into v. An unknown member is an error, because a
-// misspelled member would otherwise be ignored silently. An empty body leaves v unchanged.
+// ReadBody decodes the JSON body of a control call into v. It refuses unknown members, so that the
+// caller notices a misspelled member. If the body is empty, v stays unchanged.
 func ReadBody(r *http.Request, v any) error {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
@@ -122,8 +121,9 @@ func WriteError(w http.ResponseWriter, status int, text string) {
 	WriteJSON(w, status, map[string]string{"error": text})
 }
 
-// ControlCalls returns a handler for the control calls of mux. It answers 400 when the path exists
-// only with a different method. It passes unknown paths to next, or answers 404 if next is nil.
+// ControlCalls returns a handler for the control calls of mux. It answers 400 if the path exists
+// only with a different method. If the path is unknown, it calls next, or answers 404 if next is
+// nil.
 func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {

@@ -15,7 +15,8 @@ type Kind string
 
 // The kinds of faults.
 const (
-	// Status answers with Fault.Status and does not execute the request, except for Call.WorkAt.
+	// Status answers with Fault.Status. It does not execute the request, unless Call.WorkAt
+	// contains the status.
 	Status Kind = "status"
 	// Delay waits, then executes the request.
 	Delay Kind = "delay"
@@ -28,14 +29,14 @@ const (
 	// HTML answers with an HTML page, as a proxy would do, and does not execute the request. The
 	// status is Fault.Status, or 200.
 	HTML Kind = "html"
-	// WrongShape answers 200 with JSON of a wrong structure and does not execute the request.
+	// WrongShape answers 200 with JSON of a wrong structure, and does not execute the request.
 	WrongShape Kind = "misshape"
 	// Truncate executes the request and sends only the first half of the answer.
 	Truncate Kind = "truncate"
 )
 
-// Fault is a planned fault: a test plans it with POST /_control/faults, so that later calls fail.
-// The fault skips the first Skip calls that match, and affects the next Times calls that match.
+// Fault is a planned fault: a test adds it with POST /_control/faults, and later calls then fail.
+// The fault skips the first Skip matching calls, and affects the next Times matching calls.
 type Fault struct {
 	Provider   string `json:"provider,omitempty"`
 	Match      string `json:"match,omitempty"` // "METHOD path-prefix"
@@ -75,7 +76,7 @@ func (f Fault) check() error {
 // delay returns the duration of DelayMS.
 func (f Fault) delay() time.Duration { return time.Duration(f.DelayMS) * time.Millisecond }
 
-// matches reports whether the fault applies to a call. The path in Match may have or omit the
+// matches reports whether the fault applies to a call. The path in Match may be with or without the
 // prefix Call.Host.
 func (f Fault) matches(r *http.Request, c Call) bool {
 	if f.WritesOnly && !c.Write {
@@ -94,8 +95,8 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 }
 
 // takeDueFault returns the faults that remain after a call, and the fault for that call or nil.
-// Each fault counts its own matching calls. If several faults are due, the oldest is taken and the
-// others stay due.
+// Each fault counts its own matching calls. If several faults are due, it takes the oldest one, and
+// the others stay due.
 func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	var due *Fault
 	for i := range faults {

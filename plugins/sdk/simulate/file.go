@@ -13,8 +13,8 @@ import (
 )
 
 // File keeps one value in memory and, as JSON, on disk. Every change is on disk before Do returns.
-// The value is written to a temporary file that is then renamed. A process that is killed at any
-// time leaves either the old value or the new one.
+// The value is written to a temporary file that is then renamed. If the process is killed at any
+// time, the file has either the old or the new value.
 type File[T any] struct {
 	path string
 
@@ -23,8 +23,8 @@ type File[T any] struct {
 	saved []byte
 }
 
-// OpenFile reads the value at path. If there is no file, it creates one with fresh. It fails when
-// the file cannot be read or decoded.
+// OpenFile reads the value at path. If there is no file, it creates one with the value fresh. It
+// fails if the file cannot be read or decoded.
 func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	f := &File[T]{path: path, value: fresh}
 	raw, err := os.ReadFile(path)
@@ -48,8 +48,8 @@ func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
 
-// Try is Do for a function that may fail. When fn returns an error, Try restores the value that was
-// saved last and returns the error.
+// Try is Do for a function that may fail. If fn fails, Try restores the value that was last saved,
+// and returns the error.
 func (f *File[T]) Try(fn func(*T) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,8 +87,8 @@ func (f *File[T]) View(fn func(*T)) {
 	fn(&f.value)
 }
 
-// writeAndRename replaces the file at path with raw. It does not call fsync, because the state has
-// to survive a crash of the process but not of the machine.
+// writeAndRename replaces the file at path with raw. It does not call fsync, because the state must
+// survive a crash of the process, but not of the machine.
 func writeAndRename(path string, raw []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, raw, 0o600); err != nil {

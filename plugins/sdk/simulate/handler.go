@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// maxBody is the maximum size of a request body in bytes. No call of a plugin is larger.
+// maxBody is the maximum size of a request body in bytes. It is larger than any request of a
+// plugin.
 const maxBody = 4 << 20
 
 // withFaults returns a handler that records each call in the journal and applies its planned fault.
@@ -20,7 +21,7 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 		if err != nil {
-			return // the client closed the connection during its request
+			return // the client has closed the connection before its request was complete
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		call := p.Call(r, body)
@@ -42,9 +43,9 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 	})
 }
 
-// serve executes a request with a fault. The status is in the journal as soon as the request has
-// been executed. A test that waits for the effect of a request can see the status in the journal
-// while the answer is still delayed.
+// serve executes a request with a fault. It writes the status to the journal as soon as the request
+// was executed. A test that waits for the effect of a request can therefore see the status while
+// the answer is still delayed.
 func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, n int) {
 	out := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	switch f.Kind {
@@ -62,7 +63,7 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	case WrongShape:
 		WriteJSON(out, http.StatusOK, map[string]any{"unexpected": []any{}})
 	case Delay:
-		// A real server would also execute the request if the client has given up.
+		// A real server would also execute the request if the client no longer waits.
 		time.Sleep(f.delay())
 		p.ServeHTTP(out, r)
 	default:
@@ -88,8 +89,8 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	out.send(w)
 }
 
-// takeFault removes and returns the planned fault for a call. It returns the zero Fault if there is
-// none.
+// takeFault returns the planned fault for a call, and counts the call. It returns the zero Fault if
+// there is none.
 func (k *Kit) takeFault(r *http.Request, c Call) (Fault, error) {
 	var fault Fault
 	err := k.plan.Do(func(p *plan) {

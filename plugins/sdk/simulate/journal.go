@@ -22,19 +22,19 @@ type Entry struct {
 	Status    int       `json:"status"`
 	At        time.Time `json:"at"`
 	Write     bool      `json:"write"`
-	// Violation names the rule of the provider that the call broke, such as IgnoredRetryAfter.
+	// Violation is the rule of the provider that the call broke, such as IgnoredRetryAfter.
 	Violation string `json:"violation,omitempty"`
 }
 
-// journal keeps the entries in the order in which the calls arrived. One line is appended to its
-// file when a call arrives and one when its status is known. So the file of a killed process
-// contains every call that it received.
+// journal keeps the entries in the order in which the calls arrived. A line is appended to its file
+// when a call arrives, and another line when the status is known. If the process is killed, the
+// file therefore contains every call that it received.
 type journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries []Entry
-	// firstNumber is the number of entries[0]. It grows when the journal is cleared, so that the
-	// status of an older call is not stored in a later entry.
+	// firstNumber is the number of entries[0]. When the journal is cleared, it increases. The
+	// status of an older call is therefore not stored in a later entry.
 	firstNumber int
 }
 
@@ -57,7 +57,7 @@ func openJournal(path string) (*journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j.file = file
-	return j, file.Truncate(int64(complete)) // removes an incomplete line that a killed process left
+	return j, file.Truncate(int64(complete)) // remove an incomplete line, which a killed process can leave
 }
 
 // load reads the entries from the file's content. It returns the length of the complete lines in
@@ -95,7 +95,7 @@ func (j *journal) recordStatus(n, status int) error {
 	defer j.mu.Unlock()
 	index := n - j.firstNumber
 	if index < 0 {
-		return nil // the journal was cleared meanwhile
+		return nil // the journal was cleared in the meantime
 	}
 	j.entries[index].Status = status
 	return j.write(journalLine{N: index, Status: status})

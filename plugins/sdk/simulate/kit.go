@@ -16,26 +16,28 @@ import (
 
 // Call describes one request to the simulated API.
 type Call struct {
-	// Operation is the name of the operation. Planned faults select calls by it. It may be empty.
+	// Operation is the name of the operation. Planned faults can select calls by it. It may be
+	// empty.
 	Operation string
-	// Write says that the call may change state.
+	// Write is true if the call can change state.
 	Write bool
 	// Host is the path prefix of the provider's host, such as "/graph", if one simulator serves
 	// several hosts.
 	Host string
-	// Scope names the calls to which a Retry-After in the answer applies, such as a tenant or a key.
-	// The journal marks calls of the scope that arrive too early. An empty Scope marks none.
+	// Scope names the calls to which a Retry-After in the answer applies, such as a tenant or a
+	// key. The journal marks calls of the scope that arrive too early. If Scope is empty, the
+	// journal marks no call.
 	Scope string
-	// Violation names a rule of the provider that the request itself breaks, for the journal. It may
-	// be empty.
+	// Violation is the rule of the provider that the request itself breaks. It is written to the
+	// journal. It may be empty.
 	Violation string
 	// WorkAt lists the statuses with which a provider answers only after it has executed the
-	// request, such as the 504 of a gateway. A planned fault with such a status executes the
-	// request.
+	// request, such as the 504 of a gateway. The simulator also executes the request if a planned
+	// fault has such a status.
 	WorkAt []int
 }
 
-// Provider is the part that is specific to one simulator: the provider's API.
+// Provider is the part of a simulator that imitates the provider's API.
 type Provider interface {
 	// Call describes a request. body is the complete body of the request.
 	Call(r *http.Request, body []byte) Call
@@ -46,7 +48,7 @@ type Provider interface {
 	http.Handler
 }
 
-// Kit is the common part of all simulators. A simulator opens a Kit, keeps its own state in Files,
+// Kit is the common part of all simulators. A simulator opens a Kit, stores its own state in Files,
 // gets the time from Now, and serves
 //
 //	kit.Handler(provider, control)
@@ -61,7 +63,7 @@ type Kit struct {
 	limiter limiter
 
 	clockMu     sync.Mutex
-	clockOffset atomic.Int64 // nanoseconds that the simulated clock is ahead of the wall clock
+	clockOffset atomic.Int64 // how many nanoseconds the simulated clock is ahead of the wall clock
 }
 
 // plan has the clock offset and the faults that were set through the control interface.
@@ -70,8 +72,8 @@ type plan struct {
 	Faults      []Fault       `json:"faults"`
 }
 
-// Open returns the Kit for the provider whose id is name. It continues from the state in the data
-// folder. It fails when that folder is unusable or Options.URL is invalid.
+// Open returns the Kit of a provider. name is the provider's id. Open continues from the state in
+// the data folder. It fails if that folder cannot be used, or if Options.URL is invalid.
 func Open(name string, o Options) (*Kit, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -91,8 +93,8 @@ func Open(name string, o Options) (*Kit, error) {
 	return k, nil
 }
 
-// OpenState is Open for a simulator that keeps all its state in one file of its data folder. fresh
-// returns the initial state at the time now of the simulated clock.
+// OpenState is Open for a simulator that stores its whole state in one file of its data folder.
+// fresh returns the initial state. now is the simulated time.
 func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T) (*Kit, *File[T], error) {
 	k, err := Open(name, o)
 	if err != nil {
@@ -105,14 +107,15 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 // Host returns the host and port of the simulator's URL, for links to the simulator.
 func (k *Kit) Host() string { return k.host }
 
-// Count counts one call by a clock, unless it exceeds a rate. Calls with different counters are counted
-// separately. Most simulators pass time.Now(), because the rates of the plugin's budgets use that clock.
+// Count counts one call at the time now, unless the call exceeds a rate. Calls with different
+// counters are counted separately. Most simulators pass time.Now(), because the rates of the
+// plugin's budgets use that clock.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }
 
 // Handler returns a handler for the provider's API with planned faults. Below /_control/ it serves
-// the common control calls, and passes all others to control.
+// the common control calls. It passes all other control calls to control.
 func (k *Kit) Handler(p Provider, control http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/_control/", k.controlHandler(control))
@@ -126,8 +129,8 @@ type clockRequest struct {
 	Advance *string    `json:"advance"`
 }
 
-// newOffset returns how far the simulated clock has to be ahead of the wall clock. offset is the
-// current difference.
+// newOffset returns the new difference between the simulated clock and the wall clock. offset is
+// the current difference.
 func (c clockRequest) newOffset(offset time.Duration, wall time.Time) (time.Duration, error) {
 	switch {
 	case (c.Now == nil) == (c.Advance == nil):
@@ -148,7 +151,7 @@ func (k *Kit) Now() time.Time {
 	return time.Now().Add(time.Duration(k.clockOffset.Load())).UTC()
 }
 
-// setClock changes the simulated clock. The change survives a restart.
+// setClock changes the simulated clock. The simulator keeps the change after a restart.
 func (k *Kit) setClock(c clockRequest) error {
 	k.clockMu.Lock()
 	defer k.clockMu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rate is a limit of calls in a window of time. A window slides, unless Fixed is set. A fixed
-// window begins with the first call after the previous window.
+// Rate is a limit on the number of calls in a window of time. The window slides, unless Fixed is
+// true. A fixed window begins with the first call after the previous window.
 type Rate struct {
 	Calls  int
 	Window time.Duration
@@ -19,8 +19,8 @@ type Rate struct {
 type Usage struct {
 	// Wait is how long to wait until all rates allow a call, or 0 if the call was counted.
 	Wait time.Duration
-	// Left is how many more calls the first of the rates allows. Reset is the time until the oldest
-	// call leaves the window of that rate.
+	// Left is how many more calls the first rate allows. Reset is the time until the oldest call
+	// leaves the window of that rate.
 	Left  int
 	Reset time.Duration
 }

@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// Platform is the simulator of a sending platform, as a table of the properties in which platforms
-// differ. K is the data that the platform stores for an API key. A is an account as the API shows
-// it. V is the state that only this platform has, and the switches of its behaviour.
+// Platform describes the simulator of a sending platform by the properties in which platforms
+// differ. K is the data that the platform stores for an API key. A is an account in the form in
+// which the API shows it. V is the state that only this platform has, including the switches of its
+// behaviour.
 type Platform[K, A, V any] struct {
 	Name   string // the provider's id
 	Title  string // the display name on pages
 	Prefix string // the path prefix of the API, such as "/api/v1"
 	// TrailingSlash makes every path valid with and without a slash at its end.
 	TrailingSlash bool
-	// Workspace is the workspace of a control call that names none.
+	// Workspace is the workspace that a control call uses if it specifies none.
 	Workspace string
 
 	// Fresh returns the state of a new simulator. Maps may be nil.
@@ -40,22 +41,22 @@ type Platform[K, A, V any] struct {
 	// NotFound answers an admitted request that no route matches.
 	NotFound func(*Request[K, A, V]) Answer
 	// PlannedFault returns the answer with a status in the platform's error format. retryAfter is
-	// the value of the header Retry-After, or 0. The Platform sets the header itself.
+	// the value of the header Retry-After, or 0. PlannedFault need not set the header.
 	PlannedFault func(status, retryAfter int) Answer
 
-	// NewKey returns the key that Request.PutKey stores if the body of its call has no members.
-	// NewKey is nil if this key is the zero value of K.
+	// NewKey returns the key that Request.PutKey stores if the body of its call has no members. If
+	// NewKey is nil, this key is the zero value of K.
 	NewKey func() K
 	// NewAccount returns a new connected account for the mail address.
 	NewAccount func(q *Request[K, A, V], workspace, address string) A
 	// Touch sets the time at which an account was changed.
 	Touch func(a *A, now time.Time)
-	// WorkspaceOf returns the number of the workspace that a member of an account names, or 0. If
-	// WorkspaceOf is set, control calls see the accounts of all workspaces. If it is nil, they see
-	// the accounts of one workspace.
+	// WorkspaceOf returns the number of the workspace that an account's members contain, or 0 if
+	// they contain none. If WorkspaceOf is set, control calls see the accounts of all workspaces.
+	// If it is nil, they see the accounts of one workspace.
 	WorkspaceOf func(a *A) int
 
-	// Page is the page on which people connect mailboxes.
+	// Page is the page on which a person connects a mailbox.
 	Page Page
 	// SignedIn changes the state after a person has connected a mailbox on the page.
 	SignedIn func(q *Request[K, A, V], workspace, address string)
@@ -63,42 +64,43 @@ type Platform[K, A, V any] struct {
 	// Suite tells the conformance suite how to use the simulator.
 	Suite Suite
 
-	// Controls are the control calls of this platform, by a pattern such as "PUT /keys/{key}". They
-	// are added to the common calls GET /accounts, PUT /accounts/{address} and DELETE
-	// /accounts/{address}, or replace these calls. The result is the answer; nil stands for an
-	// empty object. A call that returns an error changes nothing.
+	// Controls are the control calls of this platform, by a pattern such as "PUT /keys/{key}".
+	// There are also the common calls GET /accounts, PUT /accounts/{address} and DELETE
+	// /accounts/{address}, which Controls can replace. The result of a function is the answer. nil
+	// stands for an empty object. If a function fails, the call changes nothing.
 	Controls map[string]func(*Request[K, A, V]) (any, error)
 }
 
 // Route is an operation of the API.
 type Route[K, A, V any] struct {
-	// On is a method and a path below Platform.Prefix, as in http.ServeMux. Query parameters that
-	// the request must have may follow, as in "GET /accounts?search". The first route that matches
-	// serves the request.
+	// On is a method and a path below Platform.Prefix, as in http.ServeMux. The required query
+	// parameters may follow, as in "GET /accounts?search". The first matching route serves the
+	// request.
 	On string
-	// Name is the name by which the journal and planned faults know the operation.
+	// Name is the name of the operation in the journal and in planned faults.
 	Name string
 	// Scope is a text that only Platform.Admit reads, for example the permission that the operation
 	// requires.
 	Scope string
-	// ReadOnly says that the operation changes nothing although its method is not GET.
+	// ReadOnly is true if the operation changes nothing although its method is not GET.
 	ReadOnly bool
 	// Serve answers a request. The state is locked while Serve runs. It is saved afterwards if the
 	// method is not GET.
 	Serve func(*Request[K, A, V]) Answer
 }
 
-// Page describes the page on which people connect mailboxes. With a Workspace, it is a page of the
-// platform's dashboard, which connects mailboxes to that workspace. Without a Workspace, it is the
-// page behind the links of Request.StartSignIn.
+// Page describes the page on which a person connects a mailbox. If Workspace is set, the page is a
+// part of the platform's dashboard and connects mailboxes to that workspace. Otherwise, the links
+// of Request.StartSignIn lead to the page.
 type Page struct {
 	Path, Operation string
 	Workspace       string
-	// ClosedStatus is the status for an unknown, used or expired link, 0 for 400.
+	// ClosedStatus is the status of the page for an unknown, used or expired link. 0 stands for
+	// 400.
 	ClosedStatus int
 }
 
-// Answer is an answer of the API. Without a Body it has only a status and headers.
+// Answer is an answer of the API. If Body is nil, the answer has only a status and headers.
 type Answer struct {
 	Status int
 	Body   any // encoded as JSON
@@ -107,7 +109,8 @@ type Answer struct {
 // OK returns the answer 200 with a body.
 func OK(body any) Answer { return Answer{http.StatusOK, body} }
 
-// encode returns the body of an answer. Every body is made of plain values, so it has a JSON form.
+// encode returns the body of an answer. Every body can be encoded as JSON, because it consists of
+// plain values.
 func (a Answer) encode() []byte {
 	var raw bytes.Buffer
 	if a.Body != nil {
@@ -124,7 +127,7 @@ func (a Answer) send(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// server is a Platform that runs.
+// server is a running Platform.
 type server[K, A, V any] struct {
 	platform Platform[K, A, V]
 	kit      *Kit
@@ -134,7 +137,7 @@ type server[K, A, V any] struct {
 }
 
 // Open returns the handler of the simulator, and the content of the line that it prints when it is
-// ready. It fails when the data folder cannot be read.
+// ready. It fails if the data folder cannot be read.
 func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).complete() })
 	if err != nil {
@@ -165,8 +168,9 @@ func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string,
 	s.platform.SignedIn(&Request[K, A, V]{State: all, Now: now, server: s}, workspace, address)
 }
 
-// Call implements Provider. A planned 504 comes from a gateway, so the platform behind it executes
-// the request. A person requests the sign-in page, so a request for it never counts as a write.
+// Call implements Provider. A planned 504 stands for the answer of a gateway, so the request is
+// executed. A request for the sign-in page does not count as a write, because it comes from a
+// person and not from the plugin.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {
@@ -227,13 +231,13 @@ func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
 	return &trimmed
 }
 
-// endpoint has the routes of one method and path. They differ in their query parameters.
+// endpoint holds the routes of one method and path. They differ in their query parameters.
 type endpoint[K, A, V any] struct {
 	server *server[K, A, V]
 	routes []*Route[K, A, V]
 }
 
-// match returns the first route whose query parameters r has, or nil.
+// match returns the first route whose query parameters are all in r, or nil.
 func (e endpoint[K, A, V]) match(r *http.Request) *Route[K, A, V] {
 	for _, route := range e.routes {
 		_, names, _ := strings.Cut(route.On, "?")

@@ -18,21 +18,21 @@ import (
 // State is the state of a Platform, which is saved in one file.
 type State[K, A, V any] struct {
 	Serial   int                `json:"serial"`
-	Keys     map[string]K       `json:"keys"`     // by the key's text
+	Keys     map[string]K       `json:"keys"`     // keyed by the text of the API key
 	Accounts []*Account[A]      `json:"accounts"` // in the order of creation
-	SignIns  map[string]*SignIn `json:"sign_ins"` // by the parameter `state` of their links
-	Vendor   V                  `json:"vendor"`   // what only this platform has
+	SignIns  map[string]*SignIn `json:"sign_ins"` // keyed by the parameter `state` of their links
+	Vendor   V                  `json:"vendor"`   // the state that only this platform has
 }
 
 // Account is a mailbox that is connected to a workspace of a Platform.
 type Account[A any] struct {
 	Workspace string    `json:"workspace"`
 	Address   string    `json:"address"`
-	VisibleAt time.Time `json:"visible_at"` // when the API begins to show it
+	VisibleAt time.Time `json:"visible_at"` // when the API begins to show the account
 	Doc       A         `json:"doc"`
 }
 
-// complete returns the state with empty maps instead of nil.
+// complete returns the state with empty maps in place of nil maps.
 func (s State[K, A, V]) complete() State[K, A, V] {
 	if s.Keys == nil {
 		s.Keys = map[string]K{}
@@ -49,7 +49,8 @@ func (s *State[K, A, V]) NextSerial() int {
 	return s.Serial
 }
 
-// Find returns the account of an address in a workspace, or nil. An empty workspace stands for all.
+// Find returns the account of an address in a workspace, or nil. An empty workspace stands for all
+// workspaces.
 func (s *State[K, A, V]) Find(workspace, address string) *Account[A] {
 	for _, a := range s.Accounts {
 		if a.matches(workspace, address) {
@@ -63,7 +64,7 @@ func (a *Account[A]) matches(workspace, address string) bool {
 	return (workspace == "" || a.Workspace == workspace) && strings.EqualFold(a.Address, address)
 }
 
-// Remove removes the accounts that Find finds, and reports whether there were any.
+// Remove removes the accounts of an address in a workspace, and reports whether there were any.
 func (s *State[K, A, V]) Remove(workspace, address string) bool {
 	before := len(s.Accounts)
 	s.Accounts = slices.DeleteFunc(s.Accounts, func(a *Account[A]) bool { return a.matches(workspace, address) })
@@ -74,26 +75,26 @@ func (s *State[K, A, V]) Remove(workspace, address string) bool {
 // sign-in the HTTP fields are nil.
 type Request[K, A, V any] struct {
 	HTTP   *http.Request
-	Header http.Header     // of the answer
-	Route  *Route[K, A, V] // nil for control calls and if no route matches
+	Header http.Header     // the header of the answer
+	Route  *Route[K, A, V] // nil for a control call, and if no route matches
 	Key    K               // the caller's key, from Platform.Admit
-	// Workspace is the workspace in which the caller acts. Platform.Admit sets it if the routes
-	// need it.
+	// Workspace is the workspace that the caller uses. Platform.Admit sets it if the routes need
+	// it.
 	Workspace string
-	State     *State[K, A, V] // valid during the call only
-	Now       time.Time       // by the simulated clock
+	State     *State[K, A, V] // valid only during the call
+	Now       time.Time       // the simulated time
 	server    *server[K, A, V]
 }
 
-// Path returns the part of the path that a wildcard of the route matches, as http.Request.PathValue
+// Path returns the part of the path that matches a wildcard of the route, as http.Request.PathValue
 // does.
 func (q *Request[K, A, V]) Path(name string) string { return q.HTTP.PathValue(name) }
 
 // Query returns a query parameter.
 func (q *Request[K, A, V]) Query(name string) string { return q.HTTP.URL.Query().Get(name) }
 
-// Number returns a query parameter that is a number of at least 0, or fallback if the query does
-// not have it.
+// Number returns a query parameter that is a number of at least 0. It returns fallback if the query
+// does not contain the parameter. ok is false if the parameter is not such a number.
 func (q *Request[K, A, V]) Number(name string, fallback int) (n int, ok bool) {
 	text := q.Query(name)
 	if text == "" {
@@ -108,7 +109,7 @@ func (q *Request[K, A, V]) Decode(into any) error {
 	return json.NewDecoder(q.HTTP.Body).Decode(into)
 }
 
-// Read decodes the body of a control call over into, as ReadBody does.
+// Read decodes the body of a control call, as ReadBody does.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
 // Count counts one call at the time now, unless the call exceeds a rate. Calls with different
@@ -124,7 +125,8 @@ func (q *Request[K, A, V]) RetryAfter(wait time.Duration) (seconds int) {
 	return seconds
 }
 
-// Visible returns the accounts of a workspace that the API shows, in the order of creation.
+// Visible returns the accounts of a workspace that the API shows now, in the order of their
+// creation.
 func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 	for _, a := range q.State.Accounts {
 		if a.Workspace == workspace && !a.VisibleAt.After(q.Now) {
@@ -158,7 +160,7 @@ func (q *Request[K, A, V]) StartSignIn(workspace string, lifetime time.Duration)
 	return state, q.server.signIns.Start(q.State, state, workspace, lifetime)
 }
 
-// PutKey is a control call "PUT /keys/{key}", which creates or replaces a key.
+// PutKey implements the control call "PUT /keys/{key}", which creates or replaces a key.
 func (q *Request[K, A, V]) PutKey() (any, error) {
 	var key K
 	if q.server.platform.NewKey != nil {
@@ -169,7 +171,7 @@ func (q *Request[K, A, V]) PutKey() (any, error) {
 	return nil, err
 }
 
-// DeleteKey is a control call "DELETE /keys/{key}".
+// DeleteKey implements the control call "DELETE /keys/{key}".
 func (q *Request[K, A, V]) DeleteKey() (any, error) {
 	delete(q.State.Keys, q.Path("key"))
 	return nil, nil
@@ -193,7 +195,7 @@ func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 	return docs, nil
 }
 
-// putAccount creates an account, or changes the members in the body.
+// putAccount creates an account, or changes those of its members that the body contains.
 func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
 	workspace, address := q.workspace(), q.Path("address")
 	if s.platform.WorkspaceOf != nil {
@@ -221,8 +223,7 @@ func (s *server[K, A, V]) deleteAccount(q *Request[K, A, V]) (any, error) {
 	return nil, nil
 }
 
-// Slice skips the first skip elements of all and returns at most limit elements. Its result is
-// never nil.
+// Slice returns at most limit elements of all after the first skip elements. It never returns nil.
 func Slice[T any](all []T, skip, limit int) []T {
 	skip = min(skip, len(all))
 	return append([]T{}, all[skip:min(skip+limit, len(all))]...)

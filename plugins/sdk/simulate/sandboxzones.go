@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// sandboxZones is a client of the HTTP interface that the sandbox has for simulators (Options.World).
+// sandboxZones is a client of the sandbox's HTTP interface for simulators (Options.World).
 type sandboxZones struct {
 	base     string
 	provider string
@@ -43,8 +43,8 @@ func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, re
 	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), in, nil)
 }
 
-// call sends in as JSON and decodes the answer into out, unless out is nil. It fails with ErrNoZone,
-// ErrZoneChanged or InvalidRecords if the sandbox refuses the call.
+// call sends in as JSON and decodes the answer into out, unless out is nil. If the sandbox refuses
+// the call, it fails with ErrNoZone, ErrZoneChanged or InvalidRecords.
 func (w *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *sandboxZones) call(ctx context.Context, method, path string, in, out an
 		var refused struct {
 			Error string `json:"error"`
 		}
-		_ = json.Unmarshal(answer, &refused) // without a text the error is still InvalidRecords
+		_ = json.Unmarshal(answer, &refused) // if there is no text, the error is still InvalidRecords
 		return InvalidRecords(refused.Error)
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("call the sandbox: it answered %d", resp.StatusCode)

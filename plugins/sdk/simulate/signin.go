@@ -14,8 +14,8 @@ import (
 )
 
 // SignInPage is the page behind an authorization URL of a sending platform. It is a form with the
-// field `username` and the buttons `decision`, which is "accept" or "deny". Without an Action the
-// page only shows the result.
+// field `username` and the buttons `decision`, which is "accept" or "deny". If Action is empty, the
+// page has no form and only shows the result.
 type SignInPage struct {
 	Platform string // display name
 	Status   int    // HTTP status, 0 for 200
@@ -43,15 +43,16 @@ func (p SignInPage) Show(w http.ResponseWriter) {
 	_ = signInPage.Execute(w, p) // fails only if the client has closed the connection
 }
 
-// ConnectPage serves the page on which a person connects a mailbox, for a platform whose API has no
-// sign-in. It also stands in for Microsoft's consent page.
+// ConnectPage serves the page on which a person connects a mailbox, for a platform whose API cannot
+// start a sign-in. The page also replaces Microsoft's consent page.
 type ConnectPage struct {
 	Platform string // display name
 	Path     string // path of the page
 	Connect  func(address string) error
 }
 
-// ServeHTTP shows the form with the `username` of the link, or handles the submitted form.
+// ServeHTTP shows the form, filled in with the `username` of the link, or handles the submitted
+// form.
 func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page := SignInPage{Platform: c.Platform}
 	address := strings.TrimSpace(r.PostFormValue("username"))
@@ -72,7 +73,7 @@ func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // SignIn is a sign-in that was started at a platform whose API returns a sign-in link.
 type SignIn struct {
-	ID        string    `json:"id,omitempty"` // of the session, if the platform has sessions
+	ID        string    `json:"id,omitempty"` // id of the session, if the platform has sessions
 	Workspace string    `json:"workspace"`
 	StartedAt time.Time `json:"started"`
 	ExpiresAt time.Time `json:"ends"`
@@ -83,26 +84,28 @@ type SignIn struct {
 	Name    string `json:"name,omitempty"`
 }
 
-// Open reports whether the link still works.
+// Open reports whether the link can still be used.
 func (s *SignIn) Open(now time.Time) bool { return !s.Used && s.ExpiresAt.After(now) }
 
-// SignInLinks serves the page behind the links of SignIn. A link works once, until it expires. The
-// link does not bind the sign-in to a mailbox: its parameter `login_hint` only fills in the form.
+// SignInLinks serves the page behind the links of SignIn. A link can be used once, until it
+// expires. It does not determine which mailbox signs in: its parameter `login_hint` only fills in
+// the form.
 type SignInLinks[T any] struct {
 	Platform string // display name
 	Path     string // path of the page
-	// ClosedStatus is the status for an unknown, used or expired link, 0 for 400.
+	// ClosedStatus is the status of the page for an unknown, used or expired link. 0 stands for
+	// 400.
 	ClosedStatus int
 	Kit          *Kit
 	File         *File[T] // the simulator's state
 	// Started returns the sign-ins in the state, keyed by the `state` parameter of their links.
 	Started func(*T) map[string]*SignIn
-	// Attach changes the state after an accepted sign-in.
+	// Attach changes the state after a sign-in was accepted.
 	Attach func(all *T, workspace, username string, now time.Time)
 }
 
 // Start stores a sign-in that expires after lifetime and returns the link to its page. The caller
-// passes the state from within File.Do, and an id that is unique.
+// must be inside File.Do and pass the state. The id must be unique.
 func (s SignInLinks[T]) Start(all *T, id, workspace string, lifetime time.Duration) (link string) {
 	now := s.Kit.Now()
 	s.Started(all)[id] = &SignIn{Workspace: workspace, StartedAt: now, ExpiresAt: now.Add(lifetime)}
@@ -120,13 +123,13 @@ func (s SignInLinks[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page.Show(w)
 }
 
-// page returns the page of a link. It has no Action if the link is unknown, used or expired.
+// page returns the page of a link. Action is empty if the link is unknown, used or expired.
 func (s SignInLinks[T]) page(id string) SignInPage {
 	page := SignInPage{Platform: s.Platform, Status: cmp.Or(s.ClosedStatus, http.StatusBadRequest)}
 	s.File.View(func(all *T) {
 		switch link := s.Started(all)[id]; {
 		case link == nil:
-			page.Problem = "This link is not one of ours. Ask for a new one."
+			page.Problem = "This link is unknown. Ask for a new one."
 		case link.Used:
 			page.Problem = "This link was used already. Ask for a new one."
 		case !link.ExpiresAt.After(s.Kit.Now()):
@@ -165,7 +168,7 @@ func (s SignInLinks[T]) use(id, username string, accepted bool) error {
 	return s.File.Do(func(all *T) {
 		link := s.Started(all)[id]
 		if link.Used {
-			return // a concurrent request has used it
+			return // a concurrent request has used the link
 		}
 		if link.Used = true; accepted {
 			link.Address, link.Name = username, DisplayName(username)
@@ -174,7 +177,7 @@ func (s SignInLinks[T]) use(id, username string, accepted bool) error {
 	})
 }
 
-// Username returns the field `username` of a submitted SignInPage. address says whether it is a
+// Username returns the field `username` of a submitted SignInPage. address is true if it is a
 // plain mail address, without a display name.
 func Username(r *http.Request) (username string, address bool) {
 	username = strings.TrimSpace(r.PostFormValue("username"))

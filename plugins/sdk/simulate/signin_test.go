@@ -121,7 +121,7 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 	if status, page := visit(f, f.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
 		t.Errorf("declined: %d %s", status, page)
 	}
-	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "not one of ours") {
+	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "This link is unknown") {
 		t.Errorf("a guess: %d %s", status, page)
 	}
 	if all := f.members(); !slices.Equal(all, []string{"bob@a.example"}) {

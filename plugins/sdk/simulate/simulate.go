@@ -30,51 +30,57 @@ import (
 	"unicode/utf8"
 )
 
-// Options has the parameters with which a simulator is started.
+// Options contains the parameters of a simulator.
 type Options struct {
-	// URL is the base URL of the simulator, without a final slash. Links in its answers use it.
+	// URL is the base URL of the simulator, without a final slash. The links in its answers begin
+	// with it.
 	URL string
-	// DataDir is the folder with the simulator's state. A simulator continues from the state in it.
+	// DataDir is the folder with the simulator's state. A simulator continues from the state that
+	// it finds there.
 	DataDir string
-	// World is the base URL of the HTTP interface that the sandbox has for simulators
-	// (docs/plugins.md). Through it they read and edit zones, and learn the address of the
-	// sandbox's DNS server. It is empty without a sandbox.
+	// World is the base URL of the sandbox's HTTP interface for simulators (docs/plugins.md).
+	// Simulators use it to read and edit zones, and to find the address of the sandbox's DNS
+	// server. It is empty if there is no sandbox.
 	World string
-	// Log receives messages for people.
+	// Log receives messages for the person who runs the simulator.
 	Log io.Writer
 }
 
-// URLVariable is the environment variable with the URL under which clients reach a simulator, if that
-// is not the address on which it listens. `tenantry plugin test` sets it to the URL of its proxy.
+// URLVariable is the environment variable with the URL that clients of a simulator use, if that is
+// not the address on which the simulator listens. `tenantry plugin test` sets it to the URL of its
+// proxy.
 const URLVariable = "SIMULATOR_URL"
 
 // Ready is the JSON line that a simulator prints to standard output when it accepts connections.
 type Ready struct {
 	Provider string `json:"provider"` // the provider's id
 	URL      string `json:"url"`      // Options.URL
-	// Address is the host and port on which the simulator listens. It is empty inside a test.
+	// Address is the host and port on which the simulator listens. It is empty if the simulator
+	// runs inside a test.
 	Address string `json:"address,omitempty"`
-	// Settings and Secrets are the connection that makes the plugin call the simulator. The keys
-	// are names of the plugin's Fields.
+	// Settings and Secrets are the plugin's connection to the simulator. Their keys are the names
+	// of the plugin's Fields.
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
-	// Control lists the first path elements of the sandbox's control interface that this simulator
-	// serves below /_control/.
+	// Control lists the paths that the simulator serves below /_control/ for the sandbox's control
+	// interface. It contains only the first element of each path.
 	Control []string `json:"control"`
-	// Sending has the credential of a sending platform's customer, which the sandbox prints.
-	// Sending is nil for other kinds of providers.
+	// Sending is the credential of a customer of a sending platform. The sandbox prints it. Sending
+	// is nil for other kinds of providers.
 	Sending *Sending `json:"sending,omitempty"`
-	// Zones are the records of the provider's own zones, by apex, for which the sandbox's DNS server
-	// answers. The simulator of a mail platform lists here what its MX, SPF and DKIM records refer to. A
-	// wildcard TXT record with a DKIM key answers only for names with a label _domainkey.
+	// Zones maps the apex of each of the provider's own zones to its records. The sandbox's DNS
+	// server answers for these zones. The simulator of a mail platform lists here the names to
+	// which its MX, SPF and DKIM records refer. A wildcard TXT record with a DKIM key answers only
+	// for names with a label _domainkey.
 	Zones map[string][]Record `json:"zones,omitempty"`
 }
 
-// Sending has the credential of a customer of a sending platform.
+// Sending is the credential of a customer of a sending platform.
 type Sending struct {
-	// APIKey is the value of `api_key` for creating an integration.
+	// APIKey is the value of `api_key` in a request that creates an integration.
 	APIKey string `json:"api_key"`
-	// Workspaces lists the workspaces that the key can access. It is empty if there is no choice.
+	// Workspaces lists the workspaces that the key can access. It is empty if the key can access
+	// only one.
 	Workspaces []Workspace `json:"workspaces,omitempty"`
 }
 
@@ -88,8 +94,8 @@ type Workspace struct {
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // NextStamp returns FormatTime of the time of a change. before is the result for the previous
-// change. The time is now, or one millisecond after before if now is earlier, so that the two
-// results differ.
+// change. The time is now, but at least one millisecond after before, so that the two results
+// differ.
 func NextStamp(before string, now time.Time) string {
 	if last, err := time.Parse(time.RFC3339, before); err == nil && now.Before(last.Add(time.Millisecond)) {
 		now = last.Add(time.Millisecond)

@@ -12,26 +12,27 @@ package simulate
 //   - $session: the id of a sign-in session
 //   - $workspaces, as a whole value: a list of workspaces, see SuiteWorkspaces
 type Suite struct {
-	// Prepare are control calls that are made before each check.
+	// Prepare lists the control calls that the suite makes before each check.
 	Prepare []SuiteCall `json:"prepare,omitempty"`
-	// Settings and Secrets replace values of Ready. With them the credential reaches one workspace,
-	// which has no accounts.
+	// Settings and Secrets replace values of Ready. With these values, the credential can access
+	// one workspace, which has no accounts.
 	Settings map[string]string `json:"settings,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`
-	// Address is the name of the JSON member that has an account's address. Name has the members
-	// that set its display name.
+	// Address is the name of the JSON member that contains an account's address. Name holds the
+	// members that set the account's display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`
 	// States are all states that an account can have, each with the members of such an account.
 	States []SuiteState `json:"states"`
-	// Sessions says that the platform has sign-in sessions. Declines says that it reports a session
-	// in which the person declined. Expire makes a session expire.
+	// Sessions is true if the platform has sign-in sessions. Declines is true if the platform
+	// reports when a person has declined. Expire makes a session expire.
 	Sessions bool       `json:"sessions,omitempty"`
 	Declines bool       `json:"declines,omitempty"`
 	Expire   *SuiteCall `json:"expire,omitempty"`
-	// Unpaid ends the plan of the account. It is nil if the platform does not report this.
+	// Unpaid is the control call that ends the plan of the account. It is nil if the platform does
+	// not report an ended plan.
 	Unpaid *SuiteCall `json:"unpaid,omitempty"`
-	// Workspaces is nil if a credential always reaches one workspace.
+	// Workspaces is nil if a credential can access only one workspace.
 	Workspaces *SuiteWorkspaces `json:"workspaces,omitempty"`
 	// Lesser has the settings and secrets of a credential that cannot sign mailboxes in, or is nil.
 	Lesser map[string]string `json:"lesser,omitempty"`
@@ -46,8 +47,8 @@ type SuiteCall struct {
 	Body   any    `json:"body,omitempty"`
 }
 
-// SuiteState is a state of an account. The first four fields have the values that the plugin must
-// report for this state.
+// SuiteState is a state of an account. The plugin must report the values of the first four fields
+// for an account in this state.
 type SuiteState struct {
 	State    string         `json:"state"`
 	Paused   bool           `json:"paused,omitempty"`
@@ -56,12 +57,12 @@ type SuiteState struct {
 	Members  map[string]any `json:"members"`
 }
 
-// SuiteWorkspaces makes a credential that reaches a number of workspaces. Calls are the control
-// calls that create it, with $workspaces as the list of workspaces. Values are the settings and
-// secrets of the credential.
+// SuiteWorkspaces describes how to create a credential that can access several workspaces. Calls
+// are the control calls that create it, with $workspaces as the list of workspaces. Values are the
+// settings and secrets of the credential.
 type SuiteWorkspaces struct {
-	// ID is the format of a workspace's id, such as "ws-%d", for a number from 1. NumericID says that
-	// the id is a number in JSON.
+	// ID is the format of a workspace's id, such as "ws-%d", for a number from 1. NumericID is true
+	// if the id is a number in JSON.
 	ID        string            `json:"id"`
 	NumericID bool              `json:"numeric_id,omitempty"`
 	Calls     []SuiteCall       `json:"calls"`
@@ -72,7 +73,7 @@ type SuiteWorkspaces struct {
 // answers GET /_control/suite with it. $domain in its texts is the domain of the administrator's
 // username.
 type MailSuite struct {
-	// Settings replace values of Ready, for example to switch off pauses between calls.
+	// Settings replace values of Ready, for example to disable pauses between calls.
 	Settings map[string]string `json:"settings,omitempty"`
 	// Member is the username of a person without a role. Guest is the username of an administrator
 	// of a different tenant.

@@ -10,21 +10,21 @@ import (
 )
 
 // IgnoredRetryAfter is the Violation of a call that arrived too early: an earlier answer in its
-// scope had a Retry-After, and that time was not over.
+// scope had a Retry-After that had not passed.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// inFlight is how long after an answer with Retry-After further calls are accepted: the client may
-// have sent them before it had the answer.
+// inFlight is how long after an answer with Retry-After further calls are accepted, because the
+// client may have sent them before it received that answer.
 const inFlight = 200 * time.Millisecond
 
-// waits has the waits that answers asked for, by scope. After a restart of the simulator it is
-// empty.
+// waits holds the waits that answers have asked for, by scope. It is empty after a restart of the
+// simulator.
 type waits struct {
 	mu     sync.Mutex
 	byName map[string]wait
 }
 
-// wait is a span of time in which no call may arrive.
+// wait is a time span during which no call may arrive.
 type wait struct{ from, until time.Time }
 
 // violation returns the violation of a call that arrives at now, or "".
@@ -37,7 +37,8 @@ func (w *waits) violation(scope string, now time.Time) string {
 	return ""
 }
 
-// observe stores the wait that an answer at now asks for: 429 or 503 with Retry-After in seconds.
+// observe stores the wait that an answer at the time now asks for. Only answers with 429 or 503 and
+// a Retry-After in seconds ask for a wait.
 func (w *waits) observe(scope string, status int, h http.Header, now time.Time) {
 	seconds, err := strconv.Atoi(h.Get("Retry-After"))
 	if err != nil || scope == "" || status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
@@ -49,7 +50,7 @@ func (w *waits) observe(scope string, status int, h http.Header, now time.Time) 
 		w.byName = map[string]wait{}
 	}
 	next := wait{now.Add(inFlight), now.Add(time.Duration(seconds) * time.Second)}
-	if before := w.byName[scope]; now.Before(before.until) { // an earlier wait is not over
+	if before := w.byName[scope]; now.Before(before.until) { // an earlier wait has not passed
 		next.from = before.from
 		if before.until.After(next.until) {
 			next.until = before.until

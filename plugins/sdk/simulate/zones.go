@@ -19,7 +19,7 @@ import (
 type Zone struct {
 	Name        string   `json:"name"` // the apex, in lower case without the final dot
 	NameServers []string `json:"name_servers"`
-	// Version counts the changes of the zone.
+	// Version increases with each change of the zone.
 	Version uint32   `json:"version"`
 	Records []Record `json:"records"` // without the SOA and NS records of the apex
 }
@@ -50,7 +50,7 @@ func SetsOf(records []Record) (sets []dns.RRSet) {
 	return sets
 }
 
-// RecordsOf is the inverse of SetsOf.
+// RecordsOf returns the records of record sets. It is the inverse of SetsOf.
 func RecordsOf(sets []dns.RRSet) []Record {
 	records := []Record{}
 	for _, s := range sets {
@@ -71,7 +71,8 @@ func RecordsOf(sets []dns.RRSet) []Record {
 var (
 	// ErrNoZone is the error for a zone that does not exist.
 	ErrNoZone = errors.New("no such zone")
-	// ErrZoneChanged is the error of Edit for a zone that no longer has the expected version.
+	// ErrZoneChanged is the error of Edit for a zone that does not have the expected version any
+	// more.
 	ErrZoneChanged = errors.New("the zone has changed")
 )
 
@@ -81,15 +82,15 @@ type InvalidRecords string
 func (i InvalidRecords) Error() string { return string(i) }
 
 // Zones are the zones of a simulated DNS provider. In a sandbox, the sandbox stores the zones: its
-// DNS server serves them, and people can edit them by hand. Outside a sandbox, the zones are in a
-// file of the simulator's data folder, and the control calls of Control create them.
+// DNS server serves them, and people can edit them. Outside a sandbox, the simulator stores the
+// zones in a file of its data folder, and the control calls of Control create them.
 type Zones struct {
 	kit     *Kit
-	file    *File[map[string]Zone] // unused in a sandbox
+	file    *File[map[string]Zone] // nil in a sandbox
 	sandbox *sandboxZones          // nil outside a sandbox
 }
 
-// OpenZones returns the zones of the provider of k. It fails when the data folder is unusable.
+// OpenZones returns the zones of the provider of k. It fails if the data folder cannot be used.
 func OpenZones(k *Kit) (*Zones, error) {
 	file, err := OpenFile(filepath.Join(k.DataDir, "zones.json"), map[string]Zone{})
 	if err != nil {
@@ -131,8 +132,8 @@ func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	return Zone{}, ErrNoZone
 }
 
-// Edit replaces the records of a zone if the zone still has this version. After an error, which is
-// ErrNoZone, ErrZoneChanged or InvalidRecords, the zone is unchanged.
+// Edit replaces the records of a zone if the zone still has this version. If it fails, the zone is
+// unchanged. The error is ErrNoZone, ErrZoneChanged or InvalidRecords.
 func (z *Zones) Edit(ctx context.Context, name string, version uint32, records []Record) error {
 	name = strings.ToLower(name)
 	if z.sandbox != nil {
@@ -152,9 +153,9 @@ func (z *Zones) Edit(ctx context.Context, name string, version uint32, records [
 	})
 }
 
-// Control returns the handler of the control calls for zones. In a sandbox, the first call is
-// refused, because only the sandbox creates zones. The other two calls read and write the zones of
-// the sandbox.
+// Control returns the handler of the control calls for zones. In a sandbox, it refuses the first of
+// the calls below, because only the sandbox creates zones. The other two read and write the zones
+// of the sandbox.
 //
 //	PUT /_control/zones/{name}            creates an empty zone
 //	GET /_control/zones/{name}/records    its records
@@ -190,7 +191,7 @@ func (z *Zones) create(name string) error {
 	})
 }
 
-// replace replaces the records of a zone without a check of its version.
+// replace replaces the records of a zone, whatever its version is.
 func (z *Zones) replace(ctx context.Context, name string, records []Record) error {
 	for {
 		zone, err := z.Get(ctx, name)

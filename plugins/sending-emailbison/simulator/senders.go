@@ -33,7 +33,7 @@ type sender struct {
 
 func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
 
-// newSender returns a sender as EmailBison's uploader creates it.
+// newSender returns a sender in the form in which EmailBison's uploader creates it.
 func newSender(q *request, workspace, address string) sender {
 	id, _ := strconv.Atoi(workspace)
 	local, _, _ := strings.Cut(address, "@")
@@ -53,8 +53,8 @@ func (s sender) doc() map[string]any {
 	}
 }
 
-// find returns the account that the path names in the caller's workspace, or nil. As in the API,
-// the path holds the id or the address.
+// find returns the account in the path, in the caller's workspace, or nil. As in the real API, the
+// path contains the id or the address.
 func find(q *request) *simulate.Account[sender] {
 	for _, a := range q.State.Accounts {
 		if id := q.Path("id"); a.Workspace == q.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
@@ -64,8 +64,8 @@ func find(q *request) *simulate.Account[sender] {
 	return nil
 }
 
-// ofSender returns a function for Route.Serve that finds the sender in the path and passes it to
-// serve.
+// ofSender returns a function for Route.Serve. The function finds the sender in the path and passes
+// it to serve.
 func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
 	return func(q *request) simulate.Answer {
 		a := find(q)
@@ -120,7 +120,7 @@ func updateSender(q *request) simulate.Answer {
 }
 
 // createSender connects a mailbox by IMAP and SMTP password. Microsoft 365 mailboxes cannot be
-// connected this way.
+// connected in this way.
 func createSender(q *request) simulate.Answer {
 	var in map[string]any
 	_ = q.Decode(&in)
@@ -139,7 +139,7 @@ func createSender(q *request) simulate.Answer {
 	return data(a.doc())
 }
 
-// accessToken answers with the access token of the mailbox. The plugin must never call it.
+// accessToken answers with the access token of the mailbox. The plugin must not call it.
 func accessToken(*request, *simulate.Account[sender]) simulate.Answer {
 	return data(map[string]string{"access_token": "simulated-mailbox-token"})
 }
@@ -180,7 +180,7 @@ func getWorkspace(q *request) simulate.Answer {
 	return notFound
 }
 
-// switchWorkspace selects the workspace in which all super-admin tokens act from now on.
+// switchWorkspace selects the workspace that all super-admin tokens use from now on.
 func switchWorkspace(q *request) simulate.Answer {
 	var in struct {
 		Team *int `json:"team_id"`

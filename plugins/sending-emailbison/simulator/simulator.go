@@ -99,11 +99,11 @@ var platform = simulate.Platform[token, sender, instance]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails when the data folder cannot be read.
+// connections. It fails if the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
-// token is an API token. Workspace is the workspace of a token of type api-user. It is 0 if the
-// user was removed from the workspace.
+// token is an API token. Workspace is the workspace of a token of type api-user. Workspace is 0 if
+// the user was removed from the workspace.
 type token struct {
 	Type      string `json:"type"`
 	Workspace int    `json:"workspace_id"`
@@ -115,7 +115,7 @@ func (t token) isSuperAdmin() bool { return t.Type == "super-admin" }
 // instance is the state that only an instance of EmailBison has.
 type instance struct {
 	Workspaces []workspace `json:"workspaces"`
-	// Active is the id of the selected workspace. All super-admin tokens act in it.
+	// Active is the id of the selected workspace. All super-admin tokens use it.
 	Active int    `json:"active"`
 	Quirks quirks `json:"quirks"`
 }
@@ -125,19 +125,19 @@ type workspace struct {
 	Name string `json:"name"`
 }
 
-// quirks are the behaviours in which instances differ.
+// quirks are properties in which instances differ.
 type quirks struct {
-	HonourPerPage bool `json:"honour_per_page"` // per_page sets the page size; otherwise it is 15
+	HonourPerPage bool `json:"honour_per_page"` // the parameter per_page sets the page size; otherwise it is 15
 	HideList      bool `json:"hide_list"`       // only super-admins may list workspaces
-	HideOwn       bool `json:"hide_own"`        // GET /users does not tell the workspace
+	HideOwn       bool `json:"hide_own"`        // the answer to GET /users does not contain the workspace
 	IgnoreSearch  bool `json:"ignore_search"`
 }
 
 // rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call and accepts a valid token. A request without a valid token is refused. If
-// the request does not accept JSON, admit redirects it to the sign-in page, as Laravel does.
+// admit counts the call and accepts a valid token. It refuses a request without a valid token. If
+// such a request does not accept JSON, admit redirects it to the sign-in page, as Laravel does.
 func admit(q *request) simulate.Answer {
 	usage := q.Count("instance", q.Now, rate)
 	q.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
@@ -180,19 +180,19 @@ func invalid(field, text string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"message": text, "errors": map[string][]string{field: {text}}}}
 }
 
-// plannedFaults has the body for each status with which a test can make calls fail
-// (simulate.Fault). A status that is not in the map gets the body of a server error.
+// plannedFaults maps a status with which a test can make calls fail (simulate.Fault) to its answer.
+// A status that is not in the map gets the body of a server error.
 var plannedFaults = map[int]simulate.Answer{
 	http.StatusUnauthorized: message(http.StatusUnauthorized, "Unauthenticated."), http.StatusForbidden: forbidden,
 	http.StatusNotFound: notFound, http.StatusUnprocessableEntity: invalid("search", "The search field is invalid."),
 	http.StatusTooManyRequests: message(http.StatusTooManyRequests, "Too Many Attempts."),
 }
 
-// pageOf returns the page of the list all for which the request asks, in Laravel's format.
+// pageOf returns the page of the list all that the request asks for, in Laravel's format.
 func pageOf[T any](q *request, all []T, size int) simulate.Answer {
 	number, ok := q.Number("page", 1)
 	if !ok || number == 0 {
-		number = 1 // Laravel reads an invalid number as 1
+		number = 1 // Laravel treats an invalid number as 1
 	}
 	last := max(1, (len(all)+size-1)/size)
 	from := min((number-1)*size, len(all))

@@ -14,8 +14,8 @@ type members = map[string]any
 // superAdmin is a token that the suite creates with the type super-admin.
 const superAdmin = "2|simulatedSuperAdmin"
 
-// suite describes the simulator to the conformance suite. Its api_key has only the token, because
-// instance_url names the instance.
+// suite describes the simulator to the conformance suite. Its api_key contains only the token,
+// because instance_url contains the instance.
 var suite = simulate.Suite{
 	Settings: map[string]string{"instance_url": "$url"}, Secrets: map[string]string{"api_key": Token},
 	Address: "email", Name: members{"name": "$name"},

@@ -59,7 +59,7 @@ func currentWorkspace(q *request) simulate.Answer {
 	})
 }
 
-// readListing reads the parameters of a list. problem is the message of a 400, or "".
+// readListing reads the parameters of a list. problem is the message of a 400 answer, or "".
 func readListing(q url.Values) (limit int, problem string) {
 	for name := range q {
 		if !slices.Contains([]string{"limit", "starting_after", "search", "status", "provider_code"}, name) {
@@ -77,15 +77,15 @@ func readListing(q url.Values) (limit int, problem string) {
 	return limit, ""
 }
 
-// takes reports whether an account matches the filters of a list.
-func (a *account) takes(q url.Values) bool {
+// matchesFilters reports whether an account matches the filters of a list.
+func (a *account) matchesFilters(q url.Values) bool {
 	status, provider := q.Get("status"), q.Get("provider_code")
 	return (status == "" || status == strconv.Itoa(a.Status)) && (provider == "" || provider == strconv.Itoa(a.ProviderCode)) &&
 		strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Get("search")))
 }
 
 // isAfter reports whether an account comes after a cursor. Instantly also accepts cursors in an
-// older format, which hold only a time.
+// older format, which contain only a time.
 func (a *account) isAfter(cursor string) bool {
 	created, email, hasEmail := strings.Cut(cursor, "&")
 	return a.Created > created || hasEmail && a.Created == created && a.Email > email
@@ -101,7 +101,7 @@ func listAccounts(q *request) simulate.Answer {
 	}
 	var found []*account
 	for _, a := range q.Visible(q.Workspace) {
-		if a.takes(query) && (b.RepeatPage || a.isAfter(query.Get("starting_after"))) {
+		if a.matchesFilters(query) && (b.RepeatPage || a.isAfter(query.Get("starting_after"))) {
 			found = append(found, a)
 		}
 	}
@@ -135,8 +135,8 @@ func deleteAccount(q *request) simulate.Answer {
 	return simulate.OK(a.Doc)
 }
 
-// accountChange is the body of a control call that creates or changes an account. Absent fields
-// stay unchanged.
+// accountChange is the body of a control call that creates or changes an account. Fields that are
+// not in the body stay unchanged.
 type accountChange struct {
 	Email         string `json:"email"`
 	Name          string `json:"name"`
@@ -165,7 +165,7 @@ func (c accountChange) apply(q *request) {
 	}
 }
 
-// set copies from into to, unless from is nil.
+// set copies *from to *to, unless from is nil.
 func set[T any](to, from *T) {
 	if from != nil {
 		*to = *from

@@ -14,11 +14,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// sessionLifetime is how long people can sign in with a session.
+// sessionLifetime is how long a session can be used to sign in.
 const sessionLifetime = 10 * time.Minute
 
-// initOAuth starts a session. The session is not bound to a mailbox: Instantly connects whichever
-// mailbox signs in.
+// initOAuth starts a session. The session does not belong to a mailbox: Instantly connects the
+// mailbox that signs in, whichever it is.
 func initOAuth(q *request) simulate.Answer {
 	if wait := startThrottled(q); wait > 0 {
 		q.RetryAfter(wait)
@@ -90,8 +90,8 @@ func listSessions(q *request) (any, error) {
 	return all, nil
 }
 
-// endSession returns a control call that calls end with the session in the path, which must be
-// pending.
+// endSession returns a control call that calls end with the session in the path. The session must
+// be pending.
 func endSession(end func(signIn *simulate.SignIn, now time.Time)) func(*request) (any, error) {
 	return func(q *request) (any, error) {
 		signIn := session(q, q.Path("id"))

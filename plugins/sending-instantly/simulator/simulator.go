@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// Key is an API key with all scopes in the first workspace, whose id is Workspace.
+	// Key is an API key with all scopes in the first workspace. Workspace is the id of that
+	// workspace.
 	Key       = "simulated-instantly-key"
 	Workspace = "019ffad2-5cac-7fb9-a336-000000000001"
 	authorize = "/common/oauth2/v2.0/authorize" // the path of the sign-in page, as at Microsoft
@@ -100,7 +101,7 @@ var platform = simulate.Platform[key, account, extra]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails when the data folder cannot be read.
+// connections. It fails if the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // key is an API key. It belongs to one workspace.
@@ -128,18 +129,18 @@ type extra struct {
 
 type workspace struct {
 	Name     string    `json:"name"`
-	Inactive bool      `json:"inactive"` // without a paid plan
+	Inactive bool      `json:"inactive"` // the workspace has no paid plan
 	Created  time.Time `json:"created"`
 }
 
 type behaviour struct {
-	ListLagMS  int    `json:"list_lag_ms"` // how long, in milliseconds, an account is invisible after its first sign-in
-	NoCursor   bool   `json:"no_cursor"`   // leaves out the cursor of the last page that has accounts
-	RepeatPage bool   `json:"repeat_page"` // answers every request for a page with the first page
-	AuthHost   string `json:"auth_host"`   // replaces the host of the sign-in links; empty for the simulator itself
+	ListLagMS  int    `json:"list_lag_ms"` // how many milliseconds an account is invisible after its first sign-in
+	NoCursor   bool   `json:"no_cursor"`   // the last page with accounts has no cursor
+	RepeatPage bool   `json:"repeat_page"` // every request for a page gets the first page
+	AuthHost   string `json:"auth_host"`   // the host of the sign-in links; empty for the simulator's own host
 }
 
-// workspaceOf returns the workspace of an id and creates it if it does not exist.
+// workspaceOf returns the workspace with an id. It creates the workspace if it does not exist.
 func workspaceOf(q *request, id string) *workspace {
 	all := q.State.Vendor.Workspaces
 	if all[id] == nil {
@@ -199,8 +200,8 @@ func emptyJSON(r *http.Request) bool {
 }
 
 // startThrottled counts a start of OAuth. If the start exceeds the limit of its IP address or of
-// the workspace, it returns how long the caller must wait. A start that only exceeds the limit of
-// the workspace counts for the address.
+// the workspace, it returns how long the caller must wait. A start that exceeds only the limit of
+// the workspace counts towards the limit of the address.
 func startThrottled(q *request) time.Duration {
 	address, _, _ := net.SplitHostPort(q.HTTP.RemoteAddr)
 	if wait := q.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {

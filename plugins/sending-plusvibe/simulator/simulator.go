@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the part of PlusVibe's API that concerns mailboxes: API keys,
-// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Where PlusVibe
-// documents no answer, the behaviour can be switched. New is the entry point. The variable platform
-// is a simulate.Platform, which lists the routes and the other properties of the API.
+// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Where PlusVibe does
+// not document the answer, a setting selects it. New is the entry point. The variable platform is a
+// simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Key is an API key that reaches two workspaces.
+	// Key is an API key with access to two workspaces.
 	Key = "simulated-plusvibe-key"
 	// Username and Password are a partner's login for the same workspaces.
 	Username = "partner@agency.example"
@@ -36,8 +36,8 @@ type (
 	state   = simulate.State[customer, account, behaviour]
 )
 
-// The path of the undocumented call that deletes an account, and the Route.Scope of the calls that
-// need a partner's login.
+// deletePath is the path of the undocumented call that deletes an account. partner is the
+// Route.Scope of the calls that need a partner's login.
 const (
 	deletePath = "/account/delete"
 	partner    = "partner" // needs a partner's login instead of a key
@@ -81,12 +81,12 @@ var platform = simulate.Platform[customer, account, behaviour]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails when the data folder cannot be read.
+// connections. It fails if the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 func ready(url, host string) simulate.Ready {
 	credential := map[string]string{"api_key": Key, "partner_username": Username, "partner_password": Password}
-	text, _ := json.Marshal(credential) // a map of strings always has a JSON form
+	text, _ := json.Marshal(credential) // cannot fail for a map of strings
 	return simulate.Ready{
 		Settings: map[string]string{"base_url": url + "/api/v1", "auth_hosts": host, "allow_password_credentials": "true"},
 		Secrets:  credential, Sending: &simulate.Sending{APIKey: string(text), Workspaces: firstWorkspaces},
@@ -135,24 +135,25 @@ type account struct {
 	} `json:"payload"`
 }
 
-// behaviour is how the simulator answers where PlusVibe documents nothing.
+// behaviour selects how the simulator answers where PlusVibe does not document the answer.
 type behaviour struct {
-	// ListLagMS is how long, in milliseconds, an account is invisible after its first sign-in.
+	// ListLagMS is how many milliseconds an account is invisible after its first sign-in.
 	ListLagMS int `json:"list_lag_ms"`
 	// BadKey is the status of the answer to an unknown key: 401, 403 or 200.
 	BadKey int `json:"bad_key"`
-	// DeletePath is the path of the deletion. With any value but deletePath, accounts cannot be
-	// deleted.
+	// DeletePath is the path of the call that deletes an account. With a value other than
+	// deletePath, accounts cannot be deleted.
 	DeletePath string `json:"delete_path"`
 	// LinkAt is the path of the JSON member with the link in the answer to the start of a sign-in,
-	// such as data.url. If LinkTo is not empty, it replaces the link to the simulator's own page.
+	// such as data.url. If LinkTo is not empty, it is the link in the answer, in place of a link to
+	// the simulator's own page.
 	LinkAt string `json:"link_at"`
 	LinkTo string `json:"link_to"`
-	// DeafToSkip answers with the first page for every value of skip.
+	// DeafToSkip makes the simulator answer with the first page for every value of skip.
 	DeafToSkip bool `json:"deaf_to_skip"`
 }
 
-// setBehaviour changes the settings that the body of the control call names.
+// setBehaviour changes the settings that the body of the control call contains.
 func setBehaviour(q *request) (any, error) {
 	b := &q.State.Vendor
 	if err := q.Read(b); err != nil {
@@ -264,7 +265,7 @@ func deleteAccount(q *request) simulate.Answer {
 }
 
 // startOAuth answers with a sign-in link, in the JSON member that LinkAt names. PlusVibe does not
-// document how long the link works.
+// document how long the link is valid.
 func startOAuth(q *request) simulate.Answer {
 	if !q.Key.reaches(q.Workspace) {
 		return refusePartner("Invalid workspace_id")

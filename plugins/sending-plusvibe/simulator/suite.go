@@ -30,7 +30,7 @@ var suite = simulate.Suite{
 	Lesser: map[string]string{"partner_username": "", "partner_password": ""},
 }
 
-// suiteLogin returns the secrets of a connection that uses this key.
+// suiteLogin returns the secrets of a connection with this key.
 func suiteLogin(key string) map[string]string {
 	return map[string]string{"api_key": key, "partner_username": key + "@agency.example", "partner_password": key + "-password"}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the part of SalesBlink's API that concerns mailboxes: API keys,
-// workspaces, senders in folders, and the start of a Microsoft sign-in. Where SalesBlink documents
-// no answer, the behaviour can be switched. New is the entry point. The variable platform is a
+// workspaces, senders in folders, and the start of a Microsoft sign-in. Where SalesBlink does not
+// document the answer, a setting selects it. New is the entry point. The variable platform is a
 // simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
@@ -68,7 +68,7 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails when the data folder cannot be read.
+// connections. It fails if the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // customer is the owner of an API key.
@@ -91,18 +91,18 @@ type sender struct {
 	Updated  string  `json:"updated_at"`
 }
 
-// behaviour is how the simulator answers where SalesBlink documents nothing.
+// behaviour selects how the simulator answers where SalesBlink does not document the answer.
 type behaviour struct {
-	ListLagMS int    `json:"list_lag_ms"` // how long a sender is invisible after its first sign-in
+	ListLagMS int    `json:"list_lag_ms"` // how many milliseconds a sender is invisible after its first sign-in
 	Skip      string `json:"skip"`        // offset, page or ignored
-	PastEnd   string `json:"past_end"`    // the answer after the last page: empty, or repeat the last page
+	PastEnd   string `json:"past_end"`    // the answer after the last page: "empty", or "repeat" for the last page again
 	Shape     string `json:"shape"`       // grouped, folders or flat
 	Search    bool   `json:"search"`      // whether the parameter search has an effect
-	LinkTo    string `json:"link_to"`     // replaces the sign-in link; empty for the page of the simulator
+	LinkTo    string `json:"link_to"`     // the sign-in link; empty for the simulator's own page
 	Limits    bool   `json:"limits"`      // whether the rate limits apply
 }
 
-// setBehaviour changes the settings that the body of the control call names.
+// setBehaviour changes the settings that the body of the control call contains.
 func setBehaviour(q *request) (any, error) {
 	b := &q.State.Vendor
 	err := q.Read(b)
@@ -118,9 +118,9 @@ func refuse(status int, message string) simulate.Answer {
 // data returns an answer in SalesBlink's envelope.
 func data(v any) simulate.Answer { return simulate.OK(map[string]any{"success": true, "data": v}) }
 
-// admit accepts a known key that is within its limits: 30 reads and 15 writes per minute. The key
-// is the whole value of the header Authorization, without the word Bearer. The limits use the
-// machine's clock, not the clock of the sandbox, which tests and people can move.
+// admit accepts a known key that has not exceeded its limits: 30 reads and 15 writes per minute.
+// The value of the header Authorization is only the key, without the word Bearer. The limits use
+// the machine's clock, not the clock of the sandbox, which tests and people can move.
 func admit(q *request) simulate.Answer {
 	text, known := q.HTTP.Header.Get("Authorization"), false
 	if q.Key, known = q.State.Keys[text]; !known {
@@ -148,8 +148,9 @@ func listWorkspaces(q *request) simulate.Answer {
 	return data(append([]simulate.Workspace{}, q.Key.Workspaces...))
 }
 
-// workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or else
-// the id of the key's default workspace. It returns "" if the key has no access to the workspace.
+// workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or, if
+// there is none, the id of the key's default workspace. It returns "" if the key has no access to
+// the workspace.
 func workspaceOf(q *request) string {
 	body := struct {
 		Workspace string `json:"workspace_id"`
@@ -191,7 +192,7 @@ func listSenders(q *request) simulate.Answer {
 	return data(b.format(b.slicePage(found, skip, limit)))
 }
 
-// slicePage returns the page of the senders that skip and limit select.
+// slicePage returns the page of senders for skip and limit.
 func (b behaviour) slicePage(all []*sender, skip, limit int) []*sender {
 	switch b.Skip {
 	case "page":
@@ -205,7 +206,7 @@ func (b behaviour) slicePage(all []*sender, skip, limit int) []*sender {
 	return simulate.Slice(all, skip, limit)
 }
 
-// format returns a page in the form that Shape sets.
+// format returns a page in the form that the setting Shape selects.
 func (b behaviour) format(page []*sender) any {
 	folders := map[string][]*sender{}
 	groups := []map[string]any{}
@@ -226,7 +227,7 @@ func (b behaviour) format(page []*sender) any {
 	return groups
 }
 
-// startOAuth answers with a sign-in link. SalesBlink does not document how long it works.
+// startOAuth answers with a sign-in link. SalesBlink does not document how long the link is valid.
 func startOAuth(q *request) simulate.Answer {
 	workspace := workspaceOf(q)
 	if workspace == "" {

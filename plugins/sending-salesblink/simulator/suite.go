@@ -28,5 +28,5 @@ var suite = simulate.Suite{
 		}}},
 		Values: map[string]string{"api_key": "key-reaching"},
 	},
-	LeastWaitSeconds: 60, // SalesBlink's guide asks for a minute without calls after a 429
+	LeastWaitSeconds: 60, // SalesBlink's guide requires a minute without calls after a 429
 }

@@ -116,7 +116,7 @@ func (a account) matches(filter func(string) string) bool {
 	return true
 }
 
-// find returns the account of the caller that the path names, or nil.
+// find returns the caller's account whose id is in the path, or nil.
 func find(q *request) *simulate.Account[account] {
 	for _, a := range q.State.Accounts {
 		if a.Workspace == q.Workspace && strconv.Itoa(a.Doc.ID) == q.Path("id") {
@@ -126,8 +126,8 @@ func find(q *request) *simulate.Account[account] {
 	return nil
 }
 
-// getAccount answers with an account, including what lists leave out, such as the password in plain
-// text.
+// getAccount answers with an account. The answer contains members that lists omit, such as the
+// password in plain text.
 func getAccount(q *request) simulate.Answer {
 	a := find(q)
 	if a == nil {

@@ -92,7 +92,7 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 }
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
-// connections. It fails when the data folder cannot be read.
+// connections. It fails if the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // keyOwner is the user of an API key.
@@ -117,24 +117,25 @@ type client struct {
 	UserID  int    `json:"user_id"`
 }
 
-// quirks are behaviours of Smartlead that differ from its documentation.
+// quirks are properties of Smartlead that differ from its documentation.
 type quirks struct {
 	NumbersAsStrings bool `json:"numbers_as_strings"`
-	Envelope         bool `json:"envelope"`         // lists come as {"success": true, "data": […]}
-	LagSeconds       int  `json:"lag_seconds"`      // how long a new account is missing from lists
+	Envelope         bool `json:"envelope"`         // lists have the form {"success": true, "data": […]}
+	LagSeconds       int  `json:"lag_seconds"`      // how many seconds a new account is missing from lists
 	ErrorOnGood      bool `json:"error_on_success"` // every answer is an error with status 200
 }
 
-// plans has the published limits of a key per minute, hour and second. The headers of an answer
-// show the limit per minute. Smartlead agrees the limits of the plan enterprise with each customer;
-// the simulator has no limits for this plan.
+// plans maps each plan to the published limits of a key: per minute, per hour and per second. The
+// headers of an answer show the limit per minute. The plan enterprise has no limits here, because
+// Smartlead agrees them with each customer.
 var plans = map[string][]simulate.Rate{
 	"standard":   {{Calls: 60, Window: time.Minute}, {Calls: 1000, Window: time.Hour}, {Calls: 10, Window: time.Second}},
 	"pro":        {{Calls: 120, Window: time.Minute}, {Calls: 3000, Window: time.Hour}, {Calls: 20, Window: time.Second}},
 	"enterprise": nil,
 }
 
-// admit accepts a known key in the query that is within the limits of the plan.
+// admit accepts a request whose query contains a known key, if the key has not exceeded the limits
+// of its plan.
 func admit(q *request) simulate.Answer {
 	text, plan := q.Query("api_key"), plans[q.State.Vendor.Plan]
 	owner, known := q.State.Keys[text]
@@ -157,12 +158,12 @@ func admit(q *request) simulate.Answer {
 	return simulate.Answer{}
 }
 
-// fail returns an error in the most common of the three formats.
+// fail returns an error in the format that Smartlead uses most.
 func fail(status int, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"message": message}}
 }
 
-// coded returns an error in the format that has an error code.
+// coded returns an error in the format with an error code.
 func coded(status int, code, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "error": map[string]string{"code": code, "message": message}}}
 }

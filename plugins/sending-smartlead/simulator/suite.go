@@ -27,7 +27,7 @@ var suite = simulate.Suite{
 }
 
 // suiteState adds to a state the members of an account in this state. kind is the type of the
-// account; smtp and imap are the results of its connection tests.
+// account. smtp and imap are the results of its connection tests.
 func suiteState(s simulate.SuiteState, smtp, imap any, kind string) simulate.SuiteState {
 	s.Members = members{"is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": s.Paused, "type": kind}
 	if smtp == false {

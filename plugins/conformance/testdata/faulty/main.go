@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command faulty is a plugin with one planted bug. The part of its file name after the last "=" names
-// the bug. If the file name has no "=", the plugin has no bug. The suite must find each bug. The file
-// name mail-faulty=BUG is a mail platform, sending-faulty=BUG a sending platform, and any other a DNS
-// provider.
+// Command faulty is a plugin with one planted bug. The part of its file name after the last "=" is
+// the name of the bug. If the file name has no "=", the plugin has no bug. The suite must detect
+// each bug. The file name mail-faulty=BUG is a mail platform, sending-faulty=BUG a sending
+// platform, and any other a DNS provider.
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
 //   - provider.go: the calls, and the bugs in them.
@@ -39,13 +39,13 @@ var kind = func() wire.Kind {
 	return wire.KindDNS
 }()
 
-// tokenField is the name of the secret. The host expects the name api_key at sending platforms.
+// tokenField is the name of the secret. The host expects sending platforms to use the name api_key.
 var tokenField = map[wire.Kind]string{wire.KindDNS: "api_token", wire.KindMail: "api_token", wire.KindSending: "api_key"}[kind]
 
 // The limits of a provider that is strict. This is not a bug.
 const (
 	strict     = "strict-provider"
-	strictRate = 4 // requests in a second
+	strictRate = 4 // requests per second
 )
 
 func description() sdk.Description {
@@ -79,7 +79,7 @@ func description() sdk.Description {
 	case "no-window":
 		d.Budgets[0].Window = 0
 	case strict:
-		// A large zone has several pages.
+		// A large zone has several pages, so a call makes several requests.
 		d.Budgets = []sdk.Budget{{Key: "credential", Limit: strictRate, Window: time.Second, Costs: map[string]int{"records": 3, "apply": 3}}}
 	case "describes-otherwise":
 		if len(os.Args) > 1 {

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// client is shared by all calls. For two of the bugs it is a plain http.Client, without the limits
-// of the SDK's client.
+// client is shared by all calls. Two of the bugs use a plain http.Client, without the limits of the
+// SDK's client.
 var client = func() *http.Client {
 	if bug == "follows-redirects" || bug == "reads-endlessly" {
 		return &http.Client{Timeout: time.Minute}
@@ -219,8 +219,8 @@ func (z zoneDoc) sets() (sets []dns.RRSet) {
 	return sets
 }
 
-// writers makes sure that the bug "no-condition" shows: all four concurrent writers read the zone
-// before one of them writes.
+// writers makes the effect of the bug "no-condition" certain: all four concurrent writers read the
+// zone before one of them writes.
 var writers struct {
 	sync.Mutex
 	n   int

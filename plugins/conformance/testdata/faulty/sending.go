@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// sendingPlatform has no accounts.
+// sendingPlatform is a platform without accounts.
 type sendingPlatform struct {
-	sdk.SendingPlatform // nil: no check calls the other methods
+	sdk.SendingPlatform // nil, because no check calls the other methods
 	provider            provider
 }
 

@@ -21,7 +21,7 @@ const token = "simulated-token-of-faulty"
 // pageSize is the number of records on a page.
 const pageSize = 100
 
-// zoneDoc is a zone of the API. It has the form of a zone at the URL simulate.Options.World.
+// zoneDoc is a zone of the API. It has the same form as a zone at the URL simulate.Options.World.
 type zoneDoc struct {
 	Name        string          `json:"name"`
 	Provider    string          `json:"provider"`
@@ -54,11 +54,11 @@ func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		return nil, simulate.Ready{}, err
 	}
 	control := http.NewServeMux()
-	if kind == wire.KindSending { // the least that the suite requires of a sending platform
+	if kind == wire.KindSending { // the minimum that the suite requires of a sending platform
 		control.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, simulate.Suite{}) })
 	}
 	handler := kit.Handler(simulator{o.World, new(sync.Mutex), kit}, control)
-	if bug == "simulator-without-control-calls" { // not a bug: the least that a simulator needs
+	if bug == "simulator-without-control-calls" { // not a bug: it shows the minimum that a simulator needs
 		handler = simulator{o.World, new(sync.Mutex), kit}
 	}
 	return handler, simulate.Ready{
