@@ -218,7 +218,6 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return fixture
 }
 
-<<<<<<< HEAD
 // elsewhere returns the settings that contain the simulator's URL, with the URL base in its place.
 func (s *SendingTest) elsewhere(base string) map[string]string {
 	settings := map[string]string{}
@@ -230,10 +229,7 @@ func (s *SendingTest) elsewhere(base string) map[string]string {
 	return settings
 }
 
-// addOptional sets the fields of the environment that only some platforms need.
-=======
 // addOptional sets the fields of the environment that only some platforms have.
->>>>>>> 24fc145b97865b5ab867bfc7a2dbddfef719e10b
 func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
 	s.t.Helper()
 	fixture.Sessions = suite.Sessions

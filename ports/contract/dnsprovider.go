@@ -194,14 +194,10 @@ type silentProviderEnv interface {
 	Silent(t T) (p ports.DNSProvider, requested <-chan struct{}, requireQuiet func(T))
 }
 
-// requireEndOfRequests cancels a call while the provider does not answer. start starts the call. asked
-// and requireQuiet are those of silentProviderEnv.
-func requireEndOfRequests(t T, start func(context.Context) <-chan error, asked <-chan struct{}, requireQuiet func(T)) {
+// requireEndOfRequests cancels a call while the provider does not answer. start starts the call.
+// requested and requireQuiet are those of silentProviderEnv.
+func requireEndOfRequests(t T, start func(context.Context) <-chan error, requested <-chan struct{}, requireQuiet func(T)) {
 	t.Helper()
-<<<<<<< HEAD
-=======
-	p, requested, requireQuiet := env.Silent(t)
->>>>>>> 05f255cf2b07546596d75e8560ec6f0942a0382f
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := start(ctx)
