@@ -153,6 +153,15 @@ func TestForgedGUID(t *testing.T) {
 	}
 }
 
+// lyingPlatform says of each administrator that he belongs to the tenant other.
+type lyingPlatform struct{ ports.MailPlatform }
+
+func (p lyingPlatform) Administrator(ctx context.Context, s ports.SignIn, code secret.Text) (tenant.Administrator, error) {
+	a, err := p.MailPlatform.Administrator(ctx, s, code)
+	a.Tenant = other
+	return a, err
+}
+
 func TestSignInRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -204,6 +213,11 @@ func TestSignInRefused(t *testing.T) {
 				return err
 			}
 			_, err := fx.SignedIn(t.Context(), answer, b.cookie)
+			return err
+		}, fault.ConnectLinkInvalid},
+		{"the plugin proves a different tenant", func(t *testing.T, fx *fixture, b browser) error {
+			fx.Platform = lyingPlatform{fx.Platform}
+			_, err := b.signIn(t, admin)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"the platform is away", func(t *testing.T, fx *fixture, b browser) error {
