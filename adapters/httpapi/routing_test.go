@@ -5,8 +5,13 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 func TestUnknownRoutesAndMethods(t *testing.T) {
@@ -102,6 +107,51 @@ func TestOrderOfChecks(t *testing.T) {
 	client.expect(call{method: "POST", path: foreign, body: `{"domain":1}`, key: env.accountA.key}, 400, "invalid_request")
 	client.expect(call{method: "POST", path: foreign, body: `{"domain":"com"}`, key: env.accountA.key}, 404, "tenant_not_found")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}, 400, "invalid_domain")
+}
+
+// TestOrderOfChecksOfBounds checks the places of the bounds of a key in the documented order. Each
+// request fails a later check too.
+func TestOrderOfChecksOfBounds(t *testing.T) {
+	env := newTestEnv(t)
+	env.attachTenant(t, env.accountA, secondTenant)
+	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
+	env.endPlan(t, withoutPlan)
+	client := serve(t, env.handler(t))
+	key := func(owner testAccount, change func(*access.Bounds)) string {
+		b := access.Bounds{Scopes: []access.Scope{"events:read"}}
+		change(&b)
+		return env.addBoundedKey(t, owner.account.ID, b)
+	}
+	expire := func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }
+	moveAway := func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
+	keep := func(*access.Bounds) {}
+	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
+	send := func(method, path, key string, status int, code string) reply {
+		t.Helper()
+		return client.expect(call{method: method, path: path, body: "x", key: key, headers: invalidHeaders}, status, code)
+	}
+	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": moveAway} {
+		if got := send("PUT", "/v1/nowhere", key(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(text(got, "detail"), name) {
+			t.Errorf("got %s", got.raw)
+		}
+	}
+	send("PUT", "/v1/nowhere", key(withoutPlan, keep), 402, "no_api_plan")
+	other := key(env.accountA, func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} })
+	send("PUT", "/v1/nowhere", other, 404, "route_not_found")
+	send("PUT", domainsOfA, other, 405, "method_not_allowed")
+	send("POST", domainsOfA, other, 406, "not_acceptable")
+	invalidHeaders["Accept"] = ""
+	send("POST", domainsOfA, other, 403, "insufficient_scope")
+	writer := key(env.accountA, func(b *access.Bounds) {
+		b.Scopes, b.Tenants = []access.Scope{"domains:write"}, []tenant.GUID{secondTenant}
+	})
+	send("POST", domainsOfA, writer, 400, "invalid_idempotency_key")
+	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writer}, 400, "invalid_request")
+	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}, 404, "tenant_not_found")
+	// A hidden tenant counts in the bucket, as a foreign one does.
+	if got := client.do(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writer}); got.header.Get("X-RateLimit-Bucket") == "" {
+		t.Errorf("headers %v", got.header)
+	}
 }
 
 func TestTwoAuthorizationHeadersAreRefused(t *testing.T) {

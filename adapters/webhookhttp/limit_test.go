@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhookhttp
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/webhook"
+)
+
+// connected returns a sender whose connections end at serve, until serving is done. It uses no
+// network, so that the fake clock of a test advances while it waits.
+func connected(t *testing.T, serve func(net.Conn)) (s *Sender, serving *sync.WaitGroup) {
+	t.Helper()
+	s, serving = New(Options{AllowPrivate: true}), &sync.WaitGroup{}
+	transport, _ := s.client.Transport.(*http.Transport)
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		serving.Go(func() {
+			defer func() { _ = far.Close() }()
+			serve(far)
+		})
+		return near, nil
+	}
+	return s, serving
+}
+
+// readRequest reads a whole request.
+func readRequest(c net.Conn) {
+	if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+}
+
+// hang waits until the sender closes the connection.
+func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// TestAnEndpointHas15Seconds checks that an endpoint without an answer is given up after exactly
+// 15 seconds, wherever it hangs. That is a failed try, which is repeated. An answer before the limit
+// counts, even if its body never ends.
+func TestAnEndpointHas15Seconds(t *testing.T) {
+	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"
+	for name, tt := range map[string]struct {
+		url    string
+		serve  func(net.Conn)
+		took   time.Duration
+		status int // 0: no answer
+	}{
+		"it never reads the request": {"http://127.0.0.1/", func(net.Conn) { time.Sleep(time.Hour) }, limit, 0},
+		"it never begins TLS":        {"https://127.0.0.1/", hang, limit, 0},
+		"it never answers":           {"http://127.0.0.1/", func(c net.Conn) { readRequest(c); hang(c) }, limit, 0},
+		"it sends its answer slowly": {"http://127.0.0.1/", func(c net.Conn) {
+			readRequest(c)
+			for i := range len(accepted) {
+				time.Sleep(time.Second)
+				if _, err := io.WriteString(c, accepted[i:i+1]); err != nil {
+					return
+				}
+			}
+		}, limit, 0},
+		"it answers too late": {"http://127.0.0.1/", func(c net.Conn) {
+			readRequest(c)
+			time.Sleep(limit + time.Millisecond)
+			_, _ = io.WriteString(c, accepted)
+		}, limit, 0},
+		"it answers in time": {"http://127.0.0.1/", func(c net.Conn) {
+			readRequest(c)
+			time.Sleep(limit - time.Millisecond)
+			_, _ = io.WriteString(c, accepted)
+		}, limit - time.Millisecond, 204},
+		"its body never ends": {"http://127.0.0.1/", func(c net.Conn) {
+			readRequest(c)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
+			hang(c)
+		}, limit, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, serving := connected(t, tt.serve)
+				defer serving.Wait()
+				began := time.Now()
+				r := s.Send(t.Context(), webhook.Message{URL: tt.url, Body: []byte("{}")})
+				s.client.CloseIdleConnections()
+				if took := time.Since(began); took != tt.took || r.Duration != took || r.StatusCode != tt.status {
+					t.Fatalf("after %s: %+v", took, r)
+				}
+				d := webhook.Delivery{Status: webhook.Pending}.After(r, began, 0)
+				if tt.status != 0 {
+					if d.Status != webhook.Delivered || r.Error != "" {
+						t.Errorf("the delivery is %+v after %+v", d, r)
+					}
+					return
+				}
+				const reason = "the endpoint did not answer within 15 seconds"
+				if d.Status != webhook.Pending || len(d.Attempts) != 1 || d.Attempts[0].Error != reason || !d.NextAttemptAt.Equal(began.Add(20*time.Second)) {
+					t.Errorf("the delivery is %+v", d)
+				}
+			})
+		})
+	}
+}
