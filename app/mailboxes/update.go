@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -101,7 +102,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	if err != nil {
 		return m, s.recordLostConsent(ctx, owner, m.TenantGUID, err)
 	}
-	m.DisplayName, m.Observed.Name = name, renamedAt
+	m.DisplayName, m.Observed.Name = name, observation.Held(renamedAt)
 	return m, s.save(ctx, owner, m)
 }
 

@@ -4,14 +4,17 @@ package mailboxes
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func one(t *testing.T, h *fixture) mailbox.Mailbox {
@@ -198,4 +201,35 @@ func TestListByAddress(t *testing.T) {
 	if at := list[0].CreatedAt; at.Before(before) || at.After(time.Now()) {
 		t.Fatalf("created at %s, before or after the request of %s", at, before)
 	}
+}
+
+// TestLaggingListKeepsANewName checks that a discovery does not set back a name while the platform's
+// replicas may show the old one. A later discovery shows a name that was changed at the platform.
+func TestLaggingListKeepsANewName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFixture(t)
+		_, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		m := h.stored(t)[0]
+		old, err := h.fake.For(guid).Mailbox(t.Context(), m.Address)
+		must(t, err)
+		discover := func(after time.Duration, shown mailbox.Platform, want string) {
+			t.Helper()
+			time.Sleep(after)
+			found := ports.Found{Began: h.Now(), At: h.Now(), Mailboxes: []mailbox.Platform{shown}}
+			must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, found))
+			if got := h.stored(t)[0].DisplayName; got != want {
+				t.Errorf("the name is %q, want %q", got, want)
+			}
+		}
+		for _, name := range []string{"First", "Second"} {
+			_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name})
+			must(t, err)
+			discover(observation.ReplicaLag/2, old, name)
+		}
+		discover(observation.ReplicaLag/2-time.Second, old, "Second")
+		changed := old
+		changed.DisplayName = "Changed at the platform"
+		discover(time.Second, changed, changed.DisplayName)
+	})
 }

@@ -9,7 +9,8 @@
 //
 // The time of a read is the time before its call, because the answer may show the state at that
 // time. The time of a write is the time after its answer, because its effect is certain only then.
-// A read that overlaps a write therefore never replaces the result of the write.
+// A read that overlaps a write therefore never replaces the result of the write. Held is for a value
+// that reads can show wrongly even after the write.
 //
 // Times are those of the processes' clocks. If the clock of a process is behind, its observation
 // does not replace the observations that other processes made just before. The next sync reads the
@@ -18,8 +19,13 @@ package observation
 
 import "time"
 
-// ReplicaLag is how long a provider's replicas may lack an object that exists.
+// ReplicaLag is how long a provider's replicas may lack an object that exists, or show a value that was
+// replaced.
 const ReplicaLag = 15 * time.Minute
+
+// Held returns the time of a write at the time at whose old value a later read can still show. Reads
+// that began less than ReplicaLag after the write are older than this time, and later writes are newer.
+func Held(at time.Time) time.Time { return at.Add(ReplicaLag) }
 
 // Advance reports whether an observation at the time seen replaces the observation at the time
 // stored. If so, it sets stored to seen. The zero time means not observed. It replaces only a part
