@@ -120,8 +120,8 @@ type actionCase = struct {
 	stage                  provisioning.Stage
 }
 
-// requiredActionAt returns a case in which a call of the mail platform is refused until the
-// condition is fixed.
+// requiredActionAt returns a case in which the mail platform refuses a call until the condition is
+// fixed.
 func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage provisioning.Stage) actionCase {
 	return actionCase{
 		requiredAction: func(t *testing.T, w *fixture) {
@@ -172,11 +172,12 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	if !dns.Find(held, zone, dns.MX).Same(theirs) {
-		t.Errorf("the customer's MX became %q", dns.Find(held, zone, dns.MX).Values)
+		t.Errorf("the customer's MX was changed to %q", dns.Find(held, zone, dns.MX).Values)
 	}
 }
 
-// readCounter is a provider that calls onRead before each read of the records, with its number.
+// readCounter is a provider that calls onRead before each read of the records, with the number of
+// the read.
 type readCounter struct {
 	*published
 	reads  int
@@ -205,15 +206,16 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	}
 }
 
-// TestPlanAndWriteShareARead checks that the public DNS is read once for a plan and its write, and the
-// records at the provider before each of them.
+// TestPlanAndWriteShareARead checks that a plan and its write share one read of the public DNS, and
+// that each of them reads the records at the provider.
 func TestPlanAndWriteShareARead(t *testing.T) {
 	w := newFixture(t)
 	at := &readCounter{published: w.provider, onRead: func(int) {}}
 	w.connect(t, at)
 	before := w.fake.DNS.Reads()
 	w.healthy(t, w.run(t, w.Worker, w.begin(t).ID))
-	// Before and with DKIM: a plan, its write, and two reads that prove it; then a check.
+	// Without and then with DKIM: a plan, its write, and two reads that prove the write. At the
+	// end, one check.
 	if public := w.fake.DNS.Reads() - before; at.reads != 9 || public != at.reads-2+1 { // and one before DKIM is enabled
 		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, at.reads)
 	}

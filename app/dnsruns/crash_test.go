@@ -83,9 +83,9 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 	return s.life.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
-// TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
-// expired a second worker finishes the job, nothing is created twice, and all written records are
-// managed.
+// TestEveryCrashConverges crashes a worker at each step of a job in turn. After the worker's lease
+// has expired, a second worker finishes the job. Nothing is created twice, and all written records
+// are managed.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		steps := 0
@@ -109,7 +109,7 @@ func TestEveryCrashConverges(t *testing.T) {
 			})
 		}
 		if steps < 25 {
-			t.Fatalf("a job has only %d steps at which a worker can die", steps)
+			t.Fatalf("a job has only %d steps at which a worker can crash", steps)
 		}
 	}
 }

@@ -94,7 +94,7 @@ type dependencies struct {
 	providers ports.DNSProviders
 }
 
-// worker returns a worker as a new process would have it, with these dependencies.
+// worker returns the worker of a new process, with these dependencies.
 func (w *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return w.clock }
 	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Facts: w.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
@@ -154,11 +154,11 @@ func (w *fixture) run(t *testing.T, by *Worker, id string) provisioning.Job {
 		}
 		w.wait(j.NextAttemptAt)
 	}
-	t.Fatalf("the job waits for ever: %+v", w.job(t, id))
+	t.Fatalf("the job never stops waiting: %+v", w.job(t, id))
 	return provisioning.Job{}
 }
 
-// wait moves all clocks forward to a time.
+// wait moves all clocks forward to until.
 func (w *fixture) wait(until time.Time) {
 	w.fake.Advance(max(0, until.Sub(w.clock)))
 	if until.After(w.clock) {

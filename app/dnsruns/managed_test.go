@@ -48,13 +48,13 @@ func (w *fixture) requireManaged(t *testing.T, want ...string) {
 }
 
 // TestRefusedWriteOwnsNothing checks a job whose writes the provider refuses because the zone
-// changed. A customer who then publishes the planned records keeps them as their own.
+// changed. If the customer then publishes the planned records, they are not managed.
 func TestRefusedWriteOwnsNothing(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, changingZone{w.provider})
 	j := w.run(t, w.Worker, w.begin(t).ID)
 	if j.Required != provisioning.ZoneChanged {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
 	w.requireManaged(t)
 	v, err := w.Domains.Survey(t.Context(), w.acc.ID, w.domain.ID)
@@ -135,14 +135,14 @@ func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change
 	return nil, dns.Overlapped()
 }
 
-// TestOverlappingWriteStopsTheJob checks that a person learns of a value that a write may have
-// overwritten, and that the written records are managed.
+// TestOverlappingWriteStopsTheJob checks that a job stops with an action if its write may have
+// overwritten a value, and that the written records are managed.
 func TestOverlappingWriteStopsTheJob(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, overlapping{w.provider})
 	j := w.run(t, w.Worker, w.begin(t).ID)
 	if j.Required != provisioning.ZoneChanged || j.ZoneChanges != 0 {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
 	w.requireManaged(t, w.recordsHeld(t)...)
 	w.providers.Hold("cloudflare", "token", w.provider)

@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// testLease returns the duration of the lease that a stopped or killed process loses. It is long
-// enough that a running process renews the lease even on a slow machine. A soak uses the duration
-// of production.
+// testLease returns the duration of the leases in tests that stop or kill a process. A running
+// process can renew such a lease in time even on a slow machine. A soak uses the duration of
+// production.
 func testLease() time.Duration {
 	if soak.On() {
 		return defaultLease
@@ -66,7 +66,7 @@ func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	return w, id, o
 }
 
-// until reads the output of the process up to a word.
+// until reads the output of the process up to word, and returns the lines before it.
 func (o *secondProcess) until(t *testing.T, word string) (before []string) {
 	t.Helper()
 	for {
@@ -114,7 +114,7 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 }
 
 // TestAKilledProcessIsRescued kills a process that holds a job. The sweep of the test's worker
-// finds the job, and the worker finishes it. With the lease and the sweep of production this takes
+// finds the job, and the worker finishes it. With production's lease and sweep interval this takes
 // at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
@@ -152,8 +152,8 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	killed := time.Now()
 	select {
 	case at := <-taken:
-		t.Logf("the job went on after %s", at.Sub(killed))
+		t.Logf("a worker continued the job after %s", at.Sub(killed))
 	case <-time.After(limit):
-		t.Fatalf("no worker took the job over within %s: %+v", limit, w.job(t, id))
+		t.Fatalf("no worker claimed the job within %s: %+v", limit, w.job(t, id))
 	}
 }

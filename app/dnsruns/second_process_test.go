@@ -53,8 +53,8 @@ type pausedJobs struct {
 	wait  *pausePoint
 }
 
-// HoldJob waits only in the lease check before a write. The context of this check is that of a step
-// and has a deadline.
+// HoldJob waits only in the lease check before a write. Only this check is called with the context
+// of a step, which has a deadline.
 func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	_, step := ctx.Deadline()
 	if step && p.point == beforeCheck {

@@ -24,7 +24,7 @@ const (
 // undo returns the undo over the fixture's store and providers.
 func (w *fixture) undo() *Undo { return &Undo{Writes: w.store, Zones: w.Domains, Now: w.Now} }
 
-// withRecords gives the zone records of the customer and connects the account.
+// withRecords adds records of the customer to the zone, and connects the account.
 func (w *fixture) withRecords(t *testing.T) {
 	t.Helper()
 	w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{customersSPF, customersText}})
@@ -72,7 +72,8 @@ func TestUndoPutsBackWhatARunChanged(t *testing.T) {
 		t.Errorf("planned and done: %v, %s", undoActions(done), diff)
 	}
 
-	// The customer publishes a record as the run had written it. A second undo does not touch it.
+	// The customer publishes a record that equals one of the run's records. A second undo does not
+	// change it.
 	w.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
 	customers := w.recordsHeld(t)
 	if again, err := w.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {
@@ -122,7 +123,7 @@ func TestUndoEndsTheRun(t *testing.T) {
 	w.wait(j.NextAttemptAt)
 	must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 	if j = w.job(t, id); j.Status != provisioning.Failed || j.Message == "" {
-		t.Errorf("the job stands %+v", j)
+		t.Errorf("the job is %+v", j)
 	}
 	w.requireHeld(t, before)
 }
@@ -145,7 +146,8 @@ func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
 	w.requireManaged(t)
 }
 
-// TestInterruptedUndoIsRepeated loses the answer of the provider. The repetition finishes the undo.
+// TestInterruptedUndoIsRepeated checks that a repeated undo finishes after the provider's answer
+// was lost.
 func TestInterruptedUndoIsRepeated(t *testing.T) {
 	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
 		t.Run(name, func(t *testing.T) {

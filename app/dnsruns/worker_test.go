@@ -32,8 +32,8 @@ func TestJobGoesAllTheWay(t *testing.T) {
 	}
 }
 
-// TestRecordsByHandAreEnough checks a domain without a connection. Nothing is written, and a person
-// who publishes the planned records finishes the job by retries.
+// TestRecordsByHandAreEnough checks a domain without a DNS connection. The job writes nothing. It
+// finishes by retries after a person has published the planned records.
 func TestRecordsByHandAreEnough(t *testing.T) {
 	w := newFixture(t)
 	id := w.begin(t).ID
@@ -171,12 +171,12 @@ func TestSweepWakesWhatIsDue(t *testing.T) {
 	must(t, err)
 	must(t, sweep.Do(t.Context()))
 	if n := len(w.wakeups.All()); !won || n != 1 {
-		t.Fatalf("a job at work was woken (%d)", n)
+		t.Fatalf("a running job was woken (%d)", n)
 	}
 }
 
-// TestWaitsForTheMailServer checks that a job waits for, and does not fail on, a tenant that is not
-// prepared.
+// TestWaitsForTheMailServer checks that a job waits, instead of failing, while the tenant's mail
+// server is not prepared.
 func TestWaitsForTheMailServer(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, w.provider)

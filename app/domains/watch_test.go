@@ -101,7 +101,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 	}
 	w.fake.DNS.Publish(zone, without("")...)
 	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
-		t.Fatalf("all is back: %+v, %+v", got.Health, got.Status)
+		t.Fatalf("all objects are listed again: %+v, %+v", got.Health, got.Status)
 	}
 	if !slices.Equal(w.checked, []Check{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
 		t.Fatalf("Checked was called with %v", w.checked)
@@ -123,8 +123,8 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	}
 }
 
-// TestWatchReadsOnlyWhatIsDue checks that a domain that was read meanwhile is not read again, and
-// that a deleted domain is no error.
+// TestWatchReadsOnlyWhatIsDue checks that a domain that another operation has read is not read
+// again, and that a deleted domain causes no error.
 func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	w := newWatchFixture(t)
 	d := w.healthy(t)
@@ -171,7 +171,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 		began := time.Now()
 		woken := w.tick(t, tick)
 		if len(woken) > domain.Share(domains, tick) {
-			t.Fatalf("a tick wakes %d of %d", len(woken), domains)
+			t.Fatalf("a tick woke %d of %d", len(woken), domains)
 		}
 		for i, wakeup := range woken {
 			seen[wakeup.ID]++
@@ -248,12 +248,12 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w.tick(t, time.Hour)
 	w.tick(t, time.Hour)
 	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
-		t.Fatalf("it goes on: %v", last)
+		t.Fatalf("the checks continue: %v", last)
 	}
 }
 
-// TestWatchGoesOnOverDeadDomains checks that one customer's dead name servers do not delay the
-// checks of other domains.
+// TestWatchGoesOnOverDeadDomains checks that name servers of one customer that do not answer do not
+// delay the checks of other domains.
 func TestWatchGoesOnOverDeadDomains(t *testing.T) {
 	w := newWatchFixture(t)
 	w.many(t, 60, func(i int) bool { return true })

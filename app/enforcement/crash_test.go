@@ -50,8 +50,8 @@ func newBusyIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bo
 	return fx, ada, bob
 }
 
-// A pass crashes, and the next pass decides differently and can crash too. Each effect at the
-// platform still has its event. Together the passes crash before and after each write.
+// A pass crashes, and the next pass decides differently and can crash too. Each change at the
+// platform still has its event. Over all subtests, passes crash before and after each write.
 func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, ends := range []bool{false, true} {

@@ -21,8 +21,8 @@ func (w *fixture) crashingService(l *fake.CrashingProcess) *integrations.Service
 	return w.service(fake.SteppedIntegrations(w.store, l), fake.SteppedConnections(w.store, l), fake.SteppedSendingPlatforms(w.platforms, l))
 }
 
-// walk takes a mailbox from a credential to a connection and back. It uses the integration of an
-// earlier walk if there is one: its caller would get the id from a replayed answer.
+// walk adds an integration, connects a mailbox and disconnects it again. If an earlier walk has
+// added the integration, walk uses it: a real caller would get its id from a replayed answer.
 func (w *fixture) walk(t *testing.T, s *integrations.Service, provider string) error {
 	t.Helper()
 	all, err := s.List(t.Context(), w.acc.ID)
@@ -64,9 +64,9 @@ func (w *fixture) signIn(t *testing.T, s *integrations.Service, id string) error
 	return err
 }
 
-// TestEveryCrashConverges crashes the process at every step of the walk in turn. A new process
-// sweeps, repeats the walk and succeeds. Nothing exists twice, and every mailbox can be connected
-// by another integration.
+// TestEveryCrashConverges crashes the process at each step of walk in turn. A new process sweeps,
+// repeats walk and succeeds. Nothing exists twice, and another integration can connect every
+// mailbox.
 func TestEveryCrashConverges(t *testing.T) {
 	w := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
@@ -84,7 +84,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				})
 			}
 			if steps < 15 {
-				t.Fatalf("a walk has only %d steps at which a process can die", steps)
+				t.Fatalf("walk has only %d steps at which a process can crash", steps)
 			}
 		}
 	}

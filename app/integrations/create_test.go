@@ -40,7 +40,7 @@ func TestCreateTestsAndStores(t *testing.T) {
 		t.Error(diff)
 	}
 	if others, err := w.List(t.Context(), w.bob.ID); err != nil || len(others) > 0 {
-		t.Errorf("another account sees %v, %v", others, err)
+		t.Errorf("a different account sees %v, %v", others, err)
 	}
 	_, sealed, err := w.store.Integration(t.Context(), w.acc.ID, v.ID)
 	must(t, err)
@@ -83,7 +83,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		_, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)}, nil)
 		f := refused(t, err, tt.want)
 		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
-			t.Errorf("blames %v", f.Fields)
+			t.Errorf("the error names %v", f.Fields)
 		}
 		if tt.key == "unpaid" && !strings.Contains(f.Detail, "plan") {
 			t.Errorf("a plan that ended is called %q", f.Detail)
@@ -160,7 +160,7 @@ func TestTestStoresHowItEnded(t *testing.T) {
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.Test(given, w.acc.ID, id, nil); err == nil {
-		t.Error("a test that was given up has an answer")
+		t.Error("a cancelled test has an answer")
 	}
 	_, err = w.Test(t.Context(), w.bob.ID, id, nil)
 	refused(t, err, fault.IntegrationNotFound)
@@ -222,7 +222,7 @@ func TestGetCountsWhatIsStored(t *testing.T) {
 		t.Errorf("%+v of %+v", counts, v)
 	}
 	if n := w.instantly.Calls("Account") + w.instantly.Calls("Accounts") + w.instantly.Calls("Check"); n != asked {
-		t.Error("the platform was asked")
+		t.Error("the platform was called")
 	}
 	all, err := w.Mailboxes(t.Context(), w.acc.ID, id)
 	if err != nil || len(all) != 2 || all[0].Connection.Status != integration.ConnectionConnected {

@@ -47,8 +47,8 @@ func TestDisconnect(t *testing.T) {
 	refused(t, err, fault.IntegrationNotFound)
 }
 
-// TestEndAllDisconnectsTheMailbox checks that the connection of one mailbox ends, and that a platform
-// without an answer prevents it.
+// TestEndAllDisconnectsTheMailbox checks that EndAll ends the connection of one mailbox, and that
+// it fails if the platform does not answer.
 func TestEndAllDisconnectsTheMailbox(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
@@ -69,7 +69,8 @@ func TestEndAllDisconnectsTheMailbox(t *testing.T) {
 	w.is(t, second, w.anna, integration.ConnectionConnected)
 }
 
-// TestDisconnectOfWhatIsGone checks that an account that is gone counts as removed.
+// TestDisconnectOfWhatIsGone checks that Disconnect succeeds if the platform no longer has the
+// account.
 func TestDisconnectOfWhatIsGone(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")

@@ -81,7 +81,7 @@ func (w *fixture) another(t *testing.T) {
 	w.anna = w.mailbox(t, w.acc, guid, fmt.Sprintf("anna%d", w.accounts))
 }
 
-// service returns a service as a new process would have it, with these ports.
+// service returns the service of a new process, with these ports.
 func (w *fixture) service(i ports.Integrations, c ports.Connections, p ports.SendingPlatforms) *integrations.Service {
 	return &integrations.Service{
 		Integrations: i, Connections: c, Tenants: w.store, Platforms: p, Sealer: w.sealer, Queue: w.wakeups,
@@ -147,7 +147,7 @@ func (w *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integrations
 	return b
 }
 
-// connect signs a mailbox in.
+// connect connects a mailbox by a completed sign-in.
 func (w *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	t.Helper()
 	b := w.begin(t, id, m)

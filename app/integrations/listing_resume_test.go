@@ -40,8 +40,8 @@ func (w *fixture) due(t *testing.T) ports.Wakeup {
 	return all[0]
 }
 
-// rations returns a fixture whose list has seven pages, of which two can be read at a time. Anna's
-// account is on the last page, and Ben's is gone.
+// rations returns a fixture whose platform lists accounts on seven pages, of which two can be read
+// at a time. Anna's account is on the last page. Ben's account does not exist.
 func rations(t *testing.T) (w *fixture, id string, r *rationed) {
 	w = newFixture(t)
 	w.Limit = time.Second // less than a pause needs
@@ -92,7 +92,7 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 			t.Errorf("%d pages were read", n)
 		}
 		if all := w.wakeups.Take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
-			t.Errorf("it is not over: %+v", all)
+			t.Errorf("it has not ended: %+v", all)
 		}
 	})
 }

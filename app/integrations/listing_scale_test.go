@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// manyAccounts is a platform with many accounts; it makes each page on request.
+// manyAccounts is a platform with many accounts. It creates each page of them on request.
 type manyAccounts struct {
 	ports.SendingPlatform
 
@@ -59,8 +59,8 @@ func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ int
 	return len(all), nil
 }
 
-// TestRefreshOfManyIsFlat checks that a refresh of 3,600 mailboxes reads 40 pages, and that its
-// memory grows only with the mailboxes.
+// TestRefreshOfManyIsFlat checks that a refresh of 3,600 mailboxes reads 40 pages and keeps little
+// memory.
 func TestRefreshOfManyIsFlat(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestTwoAccountsOfOneMailbox checks that the connected one of two accounts with one address is
-// kept, in any order.
+// TestTwoAccountsOfOneMailbox checks a list with two accounts of one address. In any order, the
+// connected account is used.
 func TestTwoAccountsOfOneMailbox(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")

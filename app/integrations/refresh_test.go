@@ -177,12 +177,12 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	_, err = w.Refresh(t.Context(), w.bob.ID, id, nil)
 	refused(t, err, fault.IntegrationNotFound)
 	if n := p.Calls("Accounts"); n != 0 {
-		t.Error("the platform was asked")
+		t.Error("the platform was called")
 	}
 }
 
-// heldPlatforms are platforms whose lists of accounts arrive late: each list is made at once, and
-// returned when release is closed.
+// heldPlatforms are platforms whose lists of accounts arrive late: a list is created at the call,
+// and returned when release is closed.
 type heldPlatforms struct {
 	ports.SendingPlatforms
 	made, release chan struct{}
@@ -204,7 +204,8 @@ func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.
 	return page, err
 }
 
-// Of two refreshes the one whose listing began later decides, even if the other one ends last.
+// Of two concurrent refreshes, the result of the one that began to list later is kept, even if the
+// other one ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")

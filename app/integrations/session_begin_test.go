@@ -55,7 +55,7 @@ func TestBeginRefuses(t *testing.T) {
 	_, err := w.Begin(t.Context(), w.bob, id, w.anna.ID, nil)
 	refused(t, err, fault.IntegrationNotFound)
 	if n := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn"); n != asked {
-		t.Errorf("the platform was asked")
+		t.Errorf("the platform was called")
 	}
 	w.begin(t, id, w.anna)
 	_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
@@ -106,7 +106,7 @@ func TestOneOfFiftyBegins(t *testing.T) {
 	}
 }
 
-// slowSessions is a store that is slow to begin a session.
+// slowSessions is a store whose BeginSession is slow.
 type slowSessions struct {
 	ports.Connections
 	entered, proceed chan struct{}
@@ -118,9 +118,9 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
 }
 
-// TestOneRequestAtTheStore checks that the store is asked to begin one session of a mailbox at a
-// time. Other requests for the mailbox are refused without a call of the store; requests for other
-// mailboxes are not refused.
+// TestOneRequestAtTheStore checks that only one request at a time asks the store to begin a session
+// of a mailbox. Other requests for the mailbox are refused without a call of the store. Requests
+// for other mailboxes are not refused.
 func TestOneRequestAtTheStore(t *testing.T) {
 	w := newFixture(t)
 	id, slow := w.integrate(t, "instantly"), slowSessions{w.store, make(chan struct{}), make(chan struct{})}
@@ -185,7 +185,7 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// meddling fails each start of a session and runs a function during it.
+// meddling is a platform that runs a function during each start of a session, and then fails.
 type meddling struct {
 	ports.SendingPlatform
 

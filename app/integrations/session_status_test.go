@@ -45,8 +45,8 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 	}
 }
 
-// TestConnectedBeforeTheAccountShows checks a platform that reports the sign-in before it shows the
-// account.
+// TestConnectedBeforeTheAccountShows checks a platform that reports a successful sign-in before it
+// lists the account.
 func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")
@@ -126,8 +126,8 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// TestSessionOfAConnectedMailbox checks that a repeated sign-in leaves the mailbox connected and is
-// proved by a change of the account.
+// TestSessionOfAConnectedMailbox checks that a mailbox stays connected during a repeated sign-in,
+// and that a change of the account proves this sign-in.
 func TestSessionOfAConnectedMailbox(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 		}
 	}
 	if n := w.instantly.Calls("SignIn"); n != 0 {
-		t.Errorf("the platform was asked %d times", n)
+		t.Errorf("the platform was called %d times", n)
 	}
 }
 

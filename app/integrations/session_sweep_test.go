@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSweepEndsWhatNobodyAsksAbout checks that the sweep ends sessions of closed popups and of
-// crashed requests.
+// TestSweepEndsWhatNobodyAsksAbout checks that the sweep ends expired sessions whose caller no
+// longer reads their status, and sessions of crashed requests.
 func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
@@ -44,7 +44,7 @@ func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
 }
 
 // TestSweepAsksOnlyWhatItMust checks that the sweep makes no platform call for sessions that are
-// not expired or never had a link.
+// not expired, and for sessions without a link.
 func TestSweepAsksOnlyWhatItMust(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")

@@ -19,7 +19,7 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// crash ends a process before or after the effect of one of its steps. From then on no call of the
+// crash ends a process before or after the effect of one of its steps. After that, no call of the
 // process reaches the store or the platform.
 type crash struct {
 	mu    sync.Mutex

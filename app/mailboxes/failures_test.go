@@ -85,7 +85,7 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 			}
 			lift()
 			if kept := !h.reservesRow(t); kept != tt.kept {
-				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
+				t.Fatalf("the slot was kept: %v, want %v", kept, tt.kept)
 			}
 			h.Limit = apptest.HangTimeout
 			got, err := h.provision(t.Context(), "anna@example.test")
@@ -165,7 +165,7 @@ func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 			t.Fatalf("%d tries", tries)
 		}
 		if free := h.free(t); free != mailbox.MaxPerDomain {
-			t.Fatalf("%d places are free", free)
+			t.Fatalf("%d slots are free", free)
 		}
 	})
 }
@@ -186,7 +186,8 @@ func (h *fixture) leaveUnfinished(t *testing.T) {
 	h.Limit = apptest.HangTimeout
 }
 
-// overtaken is a store in which a whole other request runs right after the first reservation.
+// overtaken is a store in which a second request runs completely right after the first request has
+// reserved the row.
 type overtaken struct {
 	ports.MailboxStore
 	other func()
@@ -229,7 +230,7 @@ func TestProvisionFailsOneItem(t *testing.T) {
 	}
 	h.requireComplete(t, 1)
 	if free := h.free(t); free != 2 {
-		t.Fatalf("%d places are free, want 2", free)
+		t.Fatalf("%d slots are free, want 2", free)
 	}
 }
 
@@ -255,7 +256,7 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 			}
 			lift()
 			if kept := !h.reservesRow(t); kept != tt.kept {
-				t.Fatalf("the place was kept: %v", kept)
+				t.Fatalf("the slot was kept: %v", kept)
 			}
 			got, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
@@ -268,7 +269,7 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 }
 
 // TestProvisionTellsWhatAnUnansweredRequestCreated checks that a retry reports a mailbox as created
-// if the first request got no answer.
+// if the first request created it and got no answer.
 func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -324,7 +325,7 @@ func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestProvisionNeedsNoDKIM checks that DKIM errors do not affect mailboxes.
+// TestProvisionNeedsNoDKIM checks that mailboxes are created although DKIM calls fail.
 func TestProvisionNeedsNoDKIM(t *testing.T) {
 	h := newFixture(t)
 	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
@@ -367,7 +368,7 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
 			}
 			if free := h.free(t); free != mailbox.MaxPerDomain {
-				t.Fatalf("%d places are free", free)
+				t.Fatalf("%d slots are free", free)
 			}
 		})
 	}

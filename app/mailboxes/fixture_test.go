@@ -127,7 +127,7 @@ func (h *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()
 	held, stored := h.fake.Holds(guid).Mailboxes, h.stored(t)
 	if len(held) != want || len(stored) != want {
-		t.Fatalf("the platform holds %d, the store %d, want %d", len(held), len(stored), want)
+		t.Fatalf("the platform has %d, the store %d, want %d", len(held), len(stored), want)
 	}
 	for i, m := range held {
 		if !m.PasswordSet || !m.Submission || !m.AccountEnabled {
@@ -152,7 +152,7 @@ func (h *fixture) reservesRow(t *testing.T) bool {
 	return rows[0].JustReserved
 }
 
-// free counts the free mailbox slots of the domain, by reserving them.
+// free reserves all free mailbox slots of the domain and returns their number.
 func (h *fixture) free(t *testing.T) int {
 	t.Helper()
 	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
@@ -165,7 +165,7 @@ func (h *fixture) free(t *testing.T) int {
 		}
 		must(t, err)
 	}
-	t.Fatal("the cap does not hold")
+	t.Fatal("the limit is exceeded")
 	return 0
 }
 

@@ -22,7 +22,7 @@ func TestProvisionMakesAndFinds(t *testing.T) {
 		t.Fatalf("got %v", statuses(got))
 	}
 	if m := got[0].Mailbox; m.Address != "anna@example.test" || m.PrincipalName != m.Address || m.Alias == "" || m.DisplayName != "Anna Keller" {
-		t.Fatalf("the result tells %+v", m)
+		t.Fatalf("the result is %+v", m)
 	}
 	h.requireComplete(t, 2)
 	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
@@ -35,7 +35,7 @@ func TestProvisionMakesAndFinds(t *testing.T) {
 	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"exists", "exists", "exists"}) || h.fake.Calls("OpenSignIn") != signIns {
-		t.Fatalf("three existing addresses at the cap: got %v", statuses(got))
+		t.Fatalf("three existing addresses at the limit: got %v", statuses(got))
 	}
 }
 
@@ -49,7 +49,7 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 		t.Fatalf("got %+v", got[0])
 	}
 	if held := h.fake.Holds(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
-		t.Fatalf("a mailbox that is not ours was changed: %+v", held)
+		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", held)
 	}
 	if s := h.stored(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
 		t.Fatalf("stored %+v", s)
@@ -126,7 +126,7 @@ func TestProvisionRefusals(t *testing.T) {
 			_, err := h.Provision(t.Context(), h.acc, guid, r, nil)
 			refused(t, err, tt.want)
 			if h.fake.Effects("CreateMailbox") != made {
-				t.Fatal("a mailbox was made all the same")
+				t.Fatal("a mailbox was created although the request was refused")
 			}
 		})
 	}

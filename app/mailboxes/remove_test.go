@@ -22,7 +22,7 @@ import (
 type endedConnections struct {
 	ended []string
 	err   error
-	// during, if set, is called with each mailbox.
+	// during, if set, is called while the connections of a mailbox end.
 	during func()
 }
 
@@ -34,7 +34,8 @@ func (c *endedConnections) EndAll(_ context.Context, _ access.AccountID, mailbox
 	return c.err
 }
 
-// removable provisions ann@ and returns it, with the connections that its removal ends.
+// removable provisions a mailbox and returns it, with the record of the connections that its
+// removal ends.
 func (h *fixture) removable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
 	t.Helper()
 	_, err := h.provision(t.Context(), "ann@"+zone, "bob@"+zone)
@@ -49,7 +50,7 @@ func (h *fixture) remove(t *testing.T, m mailbox.Mailbox) (Removed, error) {
 	return h.Remove(t.Context(), h.acc.ID, guid, m.ID, m.Address, nil)
 }
 
-// discover stores the mailboxes that the platform holds, as a sync at the time at does.
+// discover stores held as the mailboxes of the platform, as a sync at the time at does.
 func (h *fixture) discover(t *testing.T, at time.Time, held ...mailbox.Platform) {
 	t.Helper()
 	missed := map[string]bool{}

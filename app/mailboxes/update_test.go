@@ -133,7 +133,7 @@ func TestRenameAfterTheConsentWasLost(t *testing.T) {
 	_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany})
 	refused(t, err, fault.InvalidSendLimit)
 	if h.fake.Calls("Rename") != 0 {
-		t.Fatal("the platform was asked")
+		t.Fatal("the platform was called")
 	}
 	_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
 	must(t, err) // a stored limit needs no platform

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faulty returns the path of the plugin of the conformance tests, of a kind and with a planted bug or
-// without one.
+// faulty returns the path of the conformance tests' plugin of this kind, with a planted bug or, if
+// bug is empty, without one.
 func faulty(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)

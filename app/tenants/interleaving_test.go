@@ -107,7 +107,7 @@ func (r *race) rename(id, name string) useCase {
 	}
 }
 
-// reconnect is a consent that the administrator gives again.
+// reconnect gives the consent again, as the administrator does.
 func (r *race) reconnect(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.consent(r.t, r.ann, admin)
@@ -115,7 +115,7 @@ func (r *race) reconnect(ctx context.Context) error {
 	return err
 }
 
-// noticeRevocation is a sync that finds the consent revoked.
+// noticeRevocation makes a sync that finds the consent revoked.
 func (r *race) noticeRevocation(ctx context.Context) error {
 	_ = r.sync(ctx) // it fails with access_denied unless the consent is given again before
 	return nil
@@ -247,8 +247,8 @@ var races = []struct {
 	},
 }
 
-// maxInterruptions returns how often a soak interrupts a use case of a race. With three use cases,
-// three times are more orders than a soak has time for.
+// maxInterruptions returns how often a soak interrupts a use case of a race. With three use cases
+// it is twice, because a soak has no time for more orders.
 func maxInterruptions(useCases int) int {
 	if useCases > 2 {
 		return 2

@@ -59,9 +59,9 @@ func (h *hanging) most() int {
 	return h.highest
 }
 
-// TestHangingEndpointsDelayNoOther checks, by order and not by time, that eight endpoints which stop
-// answering hold back neither the other endpoint of their account nor that of a different account.
-// Each of them gets four messages at once.
+// TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering hold back no
+// other endpoint, of the same account or of a different one. Each hanging endpoint gets four
+// messages at once. The test compares the order of events and measures no time.
 func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -107,8 +107,9 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestFailingEndpointsGetHalfOfTheSlots fills a process with endpoints that hang and then fail. Once
-// they failed, they take one slot each and at most half of all.
+// TestFailingEndpointsGetHalfOfTheSlots fills the slots of a process with endpoints that hang and
+// then fail. After their failure, each takes one slot, and together they take at most half of all
+// slots.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, func(o *webhooks.Options) { o.Slots = 8 })
@@ -142,9 +143,9 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	}
 }
 
-// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. They get
-// one slot each, and at most three quarters of all, so an endpoint that is proven gets all its
-// messages meanwhile.
+// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. Each gets
+// one slot, and together they get at most three quarters of all slots. A proven endpoint therefore
+// gets all its messages meanwhile.
 func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)

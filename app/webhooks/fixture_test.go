@@ -29,7 +29,7 @@ type fixture struct {
 	sealer ports.Sealer
 	queue  fake.Wakeups
 	sender *endpoints
-	// switches are the webhooks of emit.
+	// switches are the webhooks that emit disables, by account.
 	switches map[access.AccountID]string
 
 	mu    sync.Mutex
@@ -97,7 +97,7 @@ func (f *fixture) webhook(t testing.TB, p process, owner access.AccountID, handl
 	return w
 }
 
-// emit logs n events of the account: a webhook of its own is disabled n times.
+// emit logs n events of the account, by disabling a separate webhook n times.
 func (f *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	f.mu.Lock()
@@ -133,8 +133,8 @@ func (f *fixture) newID() string {
 	return ident.New(f.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
 
-// wakeDue runs the handlers of the wake-ups that were set, as the queue does when they are due, and
-// claims what they make due.
+// wakeDue runs the handlers of all wake-ups so far, as the queue does when they are due. Then it
+// claims the deliveries that have become due.
 func (f *fixture) wakeDue(t testing.TB, p process) {
 	t.Helper()
 	for _, w := range f.queue.Take() {
@@ -148,7 +148,7 @@ func (f *fixture) wakeDue(t testing.TB, p process) {
 type endpoints struct {
 	mu     sync.Mutex
 	byURL  map[string]func(context.Context, webhook.Message) webhook.Response
-	refuse error // of CheckURL
+	refuse error // the result of CheckURL
 }
 
 func newEndpoints() *endpoints {

@@ -78,8 +78,9 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	}
 }
 
-// TestSandboxServersDetectAProvider checks that the name servers of a sandbox detect a provider beside
-// the patterns of its plugin. A provider without patterns keeps none: any server can be its own.
+// TestSandboxServersDetectAProvider checks that the sandbox's name servers also identify a
+// provider, in addition to the patterns of its plugin. A provider without patterns gets none,
+// because its customers name the servers.
 func TestSandboxServersDetectAProvider(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -171,7 +172,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > 5*time.Minute {
 		t.Errorf("a call of three requests with a remaining budget of two: %v", err)
 	}
-	for range 2 { // the throttled call counted nothing
+	for range 2 { // the throttled call used up nothing
 		if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
 			t.Errorf("one request: %v", err)
 		}

@@ -45,7 +45,7 @@ func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	}
 	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
 	if err := RecordAction(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
-		t.Fatalf("a database that does not answer: %v", err)
+		t.Fatalf("with a database that does not answer: %v", err)
 	}
 }
 

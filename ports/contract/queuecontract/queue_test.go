@@ -79,7 +79,7 @@ func each(change func(*ports.Wakeup)) func(ports.Wakeup) []ports.Wakeup {
 	}
 }
 
-// only is a filter: the wake function that it returns drops the wake-ups for which passes is false.
+// only returns a wake function that drops the wake-ups for which passes is false.
 func only(passes func(ports.Wakeup) bool) func(ports.Wakeup) []ports.Wakeup {
 	return func(w ports.Wakeup) []ports.Wakeup {
 		if passes(w) {
@@ -107,7 +107,8 @@ func oncePerJob() brokenQueue {
 	})}
 }
 
-// disguised changes each wake-up before the queue stores it. The handler receives the original.
+// disguised changes each wake-up before the queue stores it. The handler receives the original
+// wake-up.
 func disguised(disguise func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
 	real := map[string]ports.Wakeup{}
@@ -307,7 +308,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return opened(t, b.make()) }) }) {
-					t.Fatalf("%q does not notice", b.check)
+					t.Fatalf("the check %q does not fail", b.check)
 				}
 			})
 		})
