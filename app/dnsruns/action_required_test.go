@@ -161,7 +161,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, w.provider)
 	id := w.begin(t).ID
-	j := w.until(t, id, provisioning.StagePropagation)
+	j := w.runUntil(t, id, provisioning.StagePropagation)
 	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	w.provider.Put(zone, theirs)
 	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})

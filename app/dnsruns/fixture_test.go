@@ -228,9 +228,9 @@ func (w *fixture) requireOneOfEach(t *testing.T) {
 			t.Errorf("%s %s holds %q", s.Name, s.Type, s.Values)
 		}
 	}
-	for _, deed := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
-		if n := w.fake.Effects(deed); n != 1 {
-			t.Errorf("%s took effect %d times", deed, n)
+	for _, method := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
+		if n := w.fake.Effects(method); n != 1 {
+			t.Errorf("%s took effect %d times", method, n)
 		}
 	}
 }

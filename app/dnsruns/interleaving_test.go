@@ -22,11 +22,12 @@ import (
 // workers are steps.
 type sharedZone struct {
 	*published
-	// ours are the records that a worker's write added, and that the owner has not removed since.
-	ours map[string]bool
-	// met are records that the owner published between a plan and its write, with the planned
-	// value. By decision 0026 they may count as managed.
-	met map[string]bool
+	// written are the records that a worker's write added, and that the owner has not removed
+	// since.
+	written map[string]bool
+	// foundAsPlanned are records that the owner published between a plan and its write, with the
+	// planned value. By decision 0026 they may count as managed.
+	foundAsPlanned map[string]bool
 }
 
 func (z *sharedZone) Records(ctx context.Context, at dns.Zone) ([]dns.RRSet, error) {
@@ -40,13 +41,13 @@ func (z *sharedZone) Apply(ctx context.Context, at dns.Zone, changes []dns.Chang
 	sets, err := z.published.Apply(ctx, at, changes)
 	for r := range z.records(ctx) {
 		if !before[r] {
-			z.ours[r] = true
+			z.written[r] = true
 		}
 	}
 	for _, c := range changes {
 		for _, v := range c.After.Values {
 			if r := record(c.After.Name, c.After.Type, v); before[r] && !slices.Contains(c.Before.Values, v) {
-				z.met[r] = true
+				z.foundAsPlanned[r] = true
 			}
 		}
 	}
@@ -74,7 +75,7 @@ func (z *sharedZone) put(ctx context.Context, sets ...dns.RRSet) {
 		z.Put(zone, s)
 	}
 	left := z.records(ctx)
-	maps.DeleteFunc(z.ours, func(r string, _ bool) bool { return !left[r] })
+	maps.DeleteFunc(z.written, func(r string, _ bool) bool { return !left[r] })
 	z.show(ctx, dns.Zone{ID: zone, Name: zone})
 }
 
@@ -218,7 +219,7 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 						all = append(all, func(ctx context.Context) error { return act(r, ctx) })
 					}
 					must(t, errors.Join(o.Run(t.Context(), func() {}, all...)...))
-					r.requireOnlyOurs(t)
+					r.requireOnlyWritten(t)
 					j := r.run(t, r.Worker, r.id)
 					if j.Required != "" {
 						_, err := r.store.RetryJob(t.Context(), r.acc.ID, j.ID, r.clock, nil)
@@ -228,20 +229,20 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 					if j.Status != provisioning.Completed {
 						t.Errorf("the job ended %+v", j)
 					}
-					r.requireOnlyOurs(t)
+					r.requireOnlyWritten(t)
 				})
 			})
 		})
 	}
 }
 
-// requireOnlyOurs checks that tenantry wrote every managed value.
-func (r *zoneRace) requireOnlyOurs(t *testing.T) {
+// requireOnlyWritten checks that tenantry wrote every managed value.
+func (r *zoneRace) requireOnlyWritten(t *testing.T) {
 	t.Helper()
 	managed, err := r.store.Written(t.Context(), r.acc.ID, r.domain.ID)
 	must(t, err)
 	for _, v := range managed {
-		if held := record(v.Name, v.Type, v.Value); !r.zone.ours[held] && !r.zone.met[held] {
+		if held := record(v.Name, v.Type, v.Value); !r.zone.written[held] && !r.zone.foundAsPlanned[held] {
 			t.Errorf("managed is %+v, which the owner published", v)
 		}
 	}

@@ -114,7 +114,7 @@ func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, editedAfterLoss{w.provider, new(bool)})
 	id := w.begin(t).ID
-	w.until(t, id, provisioning.StagePropagation)
+	w.runUntil(t, id, provisioning.StagePropagation)
 	first := w.recordsHeld(t)
 	w.requireManaged(t)
 	j := w.job(t, id)

@@ -66,8 +66,8 @@ func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	return w, id, o
 }
 
-// until reads the output of the process up to word, and returns the lines before it.
-func (o *secondProcess) until(t *testing.T, word string) (before []string) {
+// readUntil reads the output of the process up to word, and returns the lines before it.
+func (o *secondProcess) readUntil(t *testing.T, word string) (before []string) {
 	t.Helper()
 	for {
 		line, err := o.lines.ReadString('\n')
@@ -89,7 +89,7 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w, id, o := shared(t, point)
-			said := o.until(t, "here")
+			lines := o.readUntil(t, "here")
 			must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
 			w.Lease = testLease()
@@ -97,17 +97,17 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 				must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 				<-time.After(20 * time.Millisecond)
 			}
-			ours := w.run(t, w.Worker, id)
+			finished := w.run(t, w.Worker, id)
 			<-time.After(time.Until(stopped.Add(testLease())))
 			_, err := io.WriteString(o.in, "on\n")
 			must(t, err)
 			must(t, o.cmd.Process.Signal(syscall.SIGCONT))
-			said = append(said, o.until(t, "ended")...)
-			if n := strings.Count(strings.Join(said, " "), "wrote"); n != writes {
+			lines = append(lines, o.readUntil(t, "ended")...)
+			if n := strings.Count(strings.Join(lines, " "), "wrote"); n != writes {
 				t.Errorf("the stopped process wrote %d times, want %d", n, writes)
 			}
-			if got := w.job(t, id); got != ours {
-				t.Errorf("the job was %+v, and is %+v", ours, got)
+			if got := w.job(t, id); got != finished {
+				t.Errorf("the job was %+v, and is %+v", finished, got)
 			}
 		})
 	}
@@ -123,7 +123,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
 	w, id, o := shared(t, beforeSave)
-	o.until(t, "here")
+	o.readUntil(t, "here")
 	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], databaseEnv+"=")
 	_, err := queue.Migrate(t.Context(), url)
 	must(t, err)

@@ -116,7 +116,7 @@ func TestUndoEndsTheRun(t *testing.T) {
 	w.withRecords(t)
 	before := w.recordsHeld(t)
 	id := w.begin(t).ID
-	j := w.until(t, id, provisioning.StagePropagation)
+	j := w.runUntil(t, id, provisioning.StagePropagation)
 	_, err := w.undo().Run(t.Context(), j.RunID)
 	must(t, err)
 	w.requireHeld(t, before)
@@ -128,15 +128,15 @@ func TestUndoEndsTheRun(t *testing.T) {
 	w.requireHeld(t, before)
 }
 
-// TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of its
-// write.
+// TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of
+// its write.
 func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
 	w := newFixture(t)
 	w.withRecords(t)
 	before := w.recordsHeld(t)
 	id := w.begin(t).ID
 	w.provider.Lose(true)
-	j := w.until(t, id, provisioning.StageApply)
+	j := w.runUntil(t, id, provisioning.StageApply)
 	if slices.Equal(before, w.recordsHeld(t)) {
 		t.Fatal("nothing was written")
 	}

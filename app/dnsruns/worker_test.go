@@ -77,7 +77,7 @@ func TestStopHandsBack(t *testing.T) {
 	gate := w.fake.Hold("VerifyDomain")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	j := w.until(t, id, provisioning.StagePropagation)
+	j := w.runUntil(t, id, provisioning.StagePropagation)
 	w.wait(j.NextAttemptAt)
 	go func() { ended <- w.Handle(ctx, ports.Wakeup{ID: id}) }()
 	<-gate.Arrived()
@@ -94,8 +94,8 @@ func TestStopHandsBack(t *testing.T) {
 	w.healthy(t, w.run(t, w.Worker, id))
 }
 
-// until runs the job until it waits in the stage.
-func (w *fixture) until(t *testing.T, id string, stage provisioning.Stage) provisioning.Job {
+// runUntil runs the job until it waits in the stage.
+func (w *fixture) runUntil(t *testing.T, id string, stage provisioning.Stage) provisioning.Job {
 	t.Helper()
 	for range 100 {
 		must(t, w.Handle(t.Context(), ports.Wakeup{ID: id}))
@@ -182,7 +182,7 @@ func TestWaitsForTheMailServer(t *testing.T) {
 	w.connect(t, w.provider)
 	w.change(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	id := w.begin(t).ID
-	j := w.until(t, id, provisioning.StageDomainVerification)
+	j := w.runUntil(t, id, provisioning.StageDomainVerification)
 	if j.Next != provisioning.EnableMail {
 		t.Fatalf("the job waits for %s", j.Next)
 	}
@@ -196,7 +196,7 @@ func TestPassesAndJobsShareTheirWork(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, w.provider)
 	id := w.begin(t).ID
-	w.until(t, id, provisioning.StagePropagation)
+	w.runUntil(t, id, provisioning.StagePropagation)
 	_, err := (&domains.Service{Steps: w.Domains}).Verify(t.Context(), w.acc.ID, theTenant, zone)
 	must(t, err)
 	w.wait(w.job(t, id).NextAttemptAt)

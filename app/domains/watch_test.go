@@ -146,8 +146,8 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-// many adds verified domains that were never checked; answers selects those whose DNS answers.
-func (w *watchFixture) many(t *testing.T, n int, answers func(i int) bool) {
+// addMany adds verified domains that were never checked; answers selects those whose DNS answers.
+func (w *watchFixture) addMany(t *testing.T, n int, answers func(i int) bool) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
@@ -164,7 +164,7 @@ func (w *watchFixture) many(t *testing.T, n int, answers func(i int) bool) {
 func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	w := newWatchFixture(t)
 	const domains, tick = 200, 30 * time.Minute
-	w.many(t, domains, func(int) bool { return true })
+	w.addMany(t, domains, func(int) bool { return true })
 	w.clock = w.clock.Add(domain.Day / 2)
 	seen := map[string]int{}
 	for range int(domain.Day / tick) {
@@ -194,7 +194,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 // TestCheckDueWakesAllDueDomainsAtOnce checks that CheckDue does not spread the checks over time.
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	w := newWatchFixture(t)
-	w.many(t, 5, func(int) bool { return true })
+	w.addMany(t, 5, func(int) bool { return true })
 	w.clock = w.clock.Add(-domain.Day)
 	must(t, w.CheckDue(t.Context()))
 	if len(w.woken) != 0 {
@@ -212,13 +212,13 @@ func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	}
 }
 
-// mute is a resolver that gets no answer for some names.
-type mute struct {
+// silentDNS is a resolver that gets no answer for some names.
+type silentDNS struct {
 	ports.DNSReader
 	to func(name string) bool
 }
 
-func (m mute) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+func (m silentDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	if m.to(name) {
 		return dns.ZoneRead{}, errors.New("no answer")
 	}
@@ -227,9 +227,9 @@ func (m mute) Read(ctx context.Context, owner access.AccountID, name string, wan
 
 func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w := newWatchFixture(t)
-	w.many(t, 40, func(int) bool { return true })
+	w.addMany(t, 40, func(int) bool { return true })
 	down := false
-	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { return down }}
+	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { return down }}
 	w.tick(t, time.Hour) // 2 of the 40
 	down = true
 	for range 10 {
@@ -256,8 +256,8 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 // delay the checks of other domains.
 func TestWatchGoesOnOverDeadDomains(t *testing.T) {
 	w := newWatchFixture(t)
-	w.many(t, 60, func(i int) bool { return true })
-	w.Watch.DNS = mute{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
+	w.addMany(t, 60, func(i int) bool { return true })
+	w.Watch.DNS = silentDNS{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
 	for range 60 {
 		w.tick(t, time.Hour)
 	}
@@ -302,7 +302,7 @@ func TestWatchMeetsTrouble(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
-	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { stop(); return true }}
+	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
 	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.acc.ID}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}

@@ -269,7 +269,7 @@ func (h *history) pauseRun(t *testing.T) {
 	l := h.randomCrash()
 	l.pause = func() (lost bool) {
 		lost, h.paused = h.IntN(3) > 0, l.claimed
-		h.note("a run pauses at %s, loses its tenant: %v", l.where(), lost)
+		h.note("a run pauses at %s, loses its tenant: %v", l.crashPoint(), lost)
 		runs, platform := h.Runs, h.Platform
 		h.Runs, h.Platform = h.store, h.fake
 		defer func() { h.Runs, h.Platform = runs, platform }()

@@ -74,7 +74,7 @@ func TestEveryCrashConverges(t *testing.T) {
 			steps := 0
 			for finished := false; !finished; steps++ {
 				t.Run(fmt.Sprintf("%s, step %d, after its effect %v", provider, steps, after), func(t *testing.T) {
-					w.another(t)
+					w.switchAccount(t)
 					l := fake.NewCrashingProcess(steps, after)
 					err := w.walk(t, w.crashingService(l), provider)
 					if finished = !l.Dead(); finished {
@@ -99,7 +99,7 @@ func (w *fixture) converges(t *testing.T, provider string) {
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	w.is(t, all[0].ID, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, all[0].ID, w.anna, integration.ConnectionDisconnected)
 	if w.hasAccount(w.anna.Address) {
 		t.Error("still there")
 	}
@@ -117,7 +117,7 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 	w := newFixture(t)
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
-			w.another(t)
+			w.switchAccount(t)
 			id := w.integrate(t, "instantly")
 			l := fake.NewCrashingProcess(steps, after)
 			_, err := w.crashingService(l).Begin(t.Context(), w.acc, id, w.anna.ID, nil)
@@ -141,7 +141,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
 			for _, again := range []bool{true, false} {
-				w.another(t)
+				w.switchAccount(t)
 				id := w.integrate(t, "instantly")
 				w.connect(t, id, w.anna)
 				w.wait(time.Second)
@@ -159,7 +159,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 				} else if w.refresh(t, id); there {
 					want = integration.ConnectionConnected
 				}
-				w.is(t, id, w.anna, want)
+				w.requireStatus(t, id, w.anna, want)
 			}
 		}
 	}

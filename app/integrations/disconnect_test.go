@@ -25,7 +25,7 @@ func TestDisconnect(t *testing.T) {
 	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil); err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" {
+	if c := w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" {
 		t.Errorf("%+v", c)
 	}
 	calls := w.instantly.Calls("Account")
@@ -57,16 +57,16 @@ func TestEndAllDisconnectsTheMailbox(t *testing.T) {
 	refused(t, w.EndAll(t.Context(), w.acc.ID, w.anna.ID), fault.ProviderUnavailable)
 	lift()
 	must(t, w.EndAll(t.Context(), w.bob.ID, w.anna.ID))
-	w.is(t, id, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 	for range 2 {
 		must(t, w.EndAll(t.Context(), w.acc.ID, w.anna.ID))
-		if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(w.instantly.Held()) != 0 {
+		if c := w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(w.instantly.Held()) != 0 {
 			t.Errorf("%+v, held %v", c, w.instantly.Held())
 		}
 	}
 	w.connect(t, second, w.anna)
 	must(t, w.EndAll(t.Context(), w.acc.ID, stranger))
-	w.is(t, second, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, second, w.anna, integration.ConnectionConnected)
 }
 
 // TestDisconnectOfWhatIsGone checks that Disconnect succeeds if the platform no longer has the
@@ -78,7 +78,7 @@ func TestDisconnectOfWhatIsGone(t *testing.T) {
 	w.instantly.Drop(w.anna.Address)
 	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
 // TestDisconnectOfWhatDoesNotShowYet checks an account that signed in some seconds ago and is not
@@ -87,17 +87,17 @@ func TestDisconnectOfWhatDoesNotShowYet(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
-	w.platforms.Hold("instantly", "key", "ws-1", hiding{w.instantly})
+	w.platforms.Hold("instantly", "key", "ws-1", withoutAccounts{w.instantly})
 	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	if err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
 		t.Errorf("%+v, %v, held %v", d, err, w.instantly.Held())
 	}
 }
 
-// hiding is a platform that finds no account.
-type hiding struct{ ports.SendingPlatform }
+// withoutAccounts is a platform that finds no account.
+type withoutAccounts struct{ ports.SendingPlatform }
 
-func (hiding) Account(context.Context, string) (integration.Account, error) {
+func (withoutAccounts) Account(context.Context, string) (integration.Account, error) {
 	return integration.Account{}, nil
 }
 
@@ -115,10 +115,10 @@ func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 		ended <- err
 	}()
 	<-gate.Arrived()
-	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnecting)
 	gate.Release()
 	must(t, <-ended)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
 func TestDisconnectWithoutTheCapability(t *testing.T) {
@@ -131,11 +131,11 @@ func TestDisconnectWithoutTheCapability(t *testing.T) {
 	w.refresh(t, id)
 	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	refused(t, err, fault.CapabilityMissing)
-	w.is(t, id, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 	p.Drop(w.anna.Address)
 	_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 	if p.Calls("Remove") != 0 {
 		t.Error("the platform was asked for what it cannot do")
 	}
@@ -171,7 +171,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			} else {
 				must(t, err)
 			}
-			w.is(t, id, w.anna, tt.status)
+			w.requireStatus(t, id, w.anna, tt.status)
 			if name == "the answer got lost" && w.instantly.Calls("Remove") != 1 {
 				t.Error("an account that a read no longer found was removed again")
 			}
@@ -189,9 +189,9 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			}
 			w.refresh(t, id)
 			if len(w.instantly.Held()) == 0 {
-				w.is(t, id, w.anna, integration.ConnectionDisconnected)
+				w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 			} else {
-				w.is(t, id, w.anna, integration.ConnectionConnected)
+				w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 			}
 			_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 			must(t, err)
@@ -213,11 +213,11 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	lift()
 	w.wait(time.Second)
 	b := w.begin(t, id, w.anna)
-	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnecting)
 	w.instantly.Deny(b.AuthURL.Reveal())
 	w.wait(time.Minute)
 	w.status(t, b, integration.SessionFailed)
-	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnecting)
 	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
 	w.connect(t, id, w.anna)
@@ -234,8 +234,8 @@ func TestDisconnectOfALeftOverAccount(t *testing.T) {
 	w.connect(t, second, w.anna)
 	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
-	w.is(t, second, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, second, w.anna, integration.ConnectionConnected)
 	if len(w.instantly.Held()) != 0 {
 		t.Error("it is still there")
 	}

@@ -71,9 +71,9 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// another switches the fixture to a new account with its own mailbox anna. A new fixture would take
-// much longer.
-func (w *fixture) another(t *testing.T) {
+// switchAccount switches the fixture to a new account with its own mailbox anna. A new fixture
+// would take much longer.
+func (w *fixture) switchAccount(t *testing.T) {
 	t.Helper()
 	w.accounts++
 	guid := tenant.GUID(fmt.Sprintf("%08d-2222-4333-8444-555555555555", w.accounts))
@@ -199,7 +199,7 @@ func (w *fixture) connection(t *testing.T, id string, m mailbox.Mailbox) integra
 	return e.Connection
 }
 
-func (w *fixture) is(t *testing.T, id string, m mailbox.Mailbox, want integration.ConnectionStatus) integration.Connection {
+func (w *fixture) requireStatus(t *testing.T, id string, m mailbox.Mailbox, want integration.ConnectionStatus) integration.Connection {
 	t.Helper()
 	c := w.connection(t, id, m)
 	if c.Status != want {

@@ -95,8 +95,8 @@ func (r *signInRace) init(ctx context.Context) error {
 	return nil
 }
 
-// complete signs in with the link of the earlier session, as a person does.
-func (r *signInRace) complete(ctx context.Context) error {
+// signInAtPlatform signs in with the link of the earlier session, as a person does.
+func (r *signInRace) signInAtPlatform(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.instantly.Complete(r.earlier.AuthURL.Reveal(), r.anna.Address, r.anna.DisplayName)
 	return nil
@@ -117,8 +117,8 @@ func (r *signInRace) refreshAll(ctx context.Context) error {
 	return err
 }
 
-// late begins a session, and lets its time pass.
-func late(r *signInRace) {
+// beginAndExpire begins a session, and lets its time pass.
+func beginAndExpire(r *signInRace) {
 	r.earlier = r.begin(r.t, r.id, r.anna)
 	r.wait(10*time.Minute + time.Second)
 }
@@ -161,23 +161,23 @@ var signInRaces = []struct {
 	check   func(*signInRace) error
 }{
 	{
-		"a late sign-in, the next init and a poll", late,
+		"a late sign-in, the next init and a poll", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.complete, r.init, r.poll}
+			return []func(context.Context) error{r.signInAtPlatform, r.init, r.poll}
 		},
 		earlierIsNotLost,
 	},
 	{
-		"two inits after a session whose time is over", late,
+		"two inits after a session whose time is over", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
 			return []func(context.Context) error{r.init, r.init}
 		},
 		oneLink,
 	},
 	{
-		"two inits and a late sign-in", late,
+		"two inits and a late sign-in", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.init, r.init, r.complete}
+			return []func(context.Context) error{r.init, r.init, r.signInAtPlatform}
 		},
 		earlierIsNotLost,
 	},

@@ -40,9 +40,9 @@ func (w *fixture) due(t *testing.T) ports.Wakeup {
 	return all[0]
 }
 
-// rations returns a fixture whose platform lists accounts on seven pages, of which two can be read
-// at a time. Anna's account is on the last page. Ben's account does not exist.
-func rations(t *testing.T) (w *fixture, id string, r *rationed) {
+// newRationed returns a fixture whose platform lists accounts on seven pages, of which two can be
+// read at a time. Anna's account is on the last page. Ben's account does not exist.
+func newRationed(t *testing.T) (w *fixture, id string, r *rationed) {
 	w = newFixture(t)
 	w.Limit = time.Second // less than a pause needs
 	id = w.integrate(t, "instantly")
@@ -68,12 +68,12 @@ func rations(t *testing.T) (w *fixture, id string, r *rationed) {
 // complete.
 func TestScheduledRefreshReadsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, id, r := rations(t)
+		w, id, r := newRationed(t)
 		for part := range 3 {
 			wakeup := w.due(t)
 			r.left = 2
 			must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-			w.is(t, id, w.ben, integration.ConnectionConnected)
+			w.requireStatus(t, id, w.ben, integration.ConnectionConnected)
 			w.wait(time.Minute)
 			if i := w.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
 				t.Errorf("after part %d: %+v", part, i)
@@ -86,8 +86,8 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 		}
 		r.left = 2
 		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-		w.is(t, id, w.ben, integration.ConnectionDisconnected)
-		w.is(t, id, w.anna, integration.ConnectionConnected)
+		w.requireStatus(t, id, w.ben, integration.ConnectionDisconnected)
+		w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 		if n := w.instantly.Calls("Accounts"); n != 7 {
 			t.Errorf("%d pages were read", n)
 		}
@@ -100,7 +100,7 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 // TestRefreshOnRequestDoesNotReadOn checks that pages read by a requested refresh are not kept.
 func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, id, r := rations(t)
+		w, id, r := newRationed(t)
 		w.wakeups.Take()
 		r.left = 2
 		if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.Take()) != 0 {
@@ -113,7 +113,7 @@ func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 // read anew.
 func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, id, r := rations(t)
+		w, id, r := newRationed(t)
 		r.left = 1
 		parts := 0
 		for all := w.wakeups.Take(); len(all) == 1 && parts < 100; all = w.wakeups.Take() {
@@ -124,6 +124,6 @@ func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 		if parts != 15 || !w.integration(t, id).HasError {
 			t.Errorf("%d parts, of a minute each", parts)
 		}
-		w.is(t, id, w.ben, integration.ConnectionConnected)
+		w.requireStatus(t, id, w.ben, integration.ConnectionConnected)
 	})
 }

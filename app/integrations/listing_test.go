@@ -24,7 +24,7 @@ func TestTwoAccountsOfOneMailbox(t *testing.T) {
 	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
 		w.platforms.Hold("instantly", "key", "ws-1", onePage{w.instantly, all})
 		w.refresh(t, id)
-		if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "1" {
+		if c := w.requireStatus(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "1" {
 			t.Errorf("%+v", c)
 		}
 	}

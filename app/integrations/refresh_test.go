@@ -51,12 +51,12 @@ func TestRefreshMakesStatesTrue(t *testing.T) {
 		"closed": integration.ConnectionConnected, "vanished": integration.ConnectionDisconnected, "revoked": integration.ConnectionFailed,
 		"steady": integration.ConnectionConnected, "elsewhere": "", "never": "", "found": integration.ConnectionConnected, "paused": integration.ConnectionConnected,
 	} {
-		w.is(t, id, named[name], status)
+		w.requireStatus(t, id, named[name], status)
 	}
 	if c := w.connection(t, id, named["revoked"]); !c.HasError || c.Reason != "connection_error" {
 		t.Errorf("%+v", c)
 	}
-	w.is(t, second, named["elsewhere"], integration.ConnectionConnected)
+	w.requireStatus(t, second, named["elsewhere"], integration.ConnectionConnected)
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, counted(w.drifts)); diff != "" {
 		t.Error(diff)
 	}
@@ -126,8 +126,8 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			if n := w.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.loop {
 				t.Errorf("%d pages were asked for", n)
 			}
-			w.is(t, id, w.anna, integration.ConnectionConnected)
-			w.is(t, id, w.ben, integration.ConnectionConnected)
+			w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
+			w.requireStatus(t, id, w.ben, integration.ConnectionConnected)
 			i := w.integration(t, id)
 			if i.HasError != tt.marked || !i.RefreshedAt.IsZero() || (i.Status == integration.Failed) != (tt.want == fault.CredentialRejected) {
 				t.Errorf("the integration is %+v", i)
@@ -154,7 +154,7 @@ func TestRefreshThatIsGivenUp(t *testing.T) {
 	if i := w.integration(t, id); i.HasError {
 		t.Errorf("%+v", i)
 	}
-	w.is(t, id, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 }
 
 // looping is a platform whose cursors form a cycle.
@@ -222,8 +222,8 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	w.instantly.Drop(anna.Address)
 	w.wait(time.Minute)
 	w.refresh(t, id)
-	w.is(t, id, anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, anna, integration.ConnectionDisconnected)
 	close(held.release)
 	must(t, <-older)
-	w.is(t, id, anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, anna, integration.ConnectionDisconnected)
 }

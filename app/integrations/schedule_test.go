@@ -42,7 +42,7 @@ func TestScheduledRefresh(t *testing.T) {
 	for _, wakeup := range woken {
 		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
 	}
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 	if i := w.integration(t, second); !i.HasError || i.Status != integration.Failed {
 		t.Errorf("%+v", i)
 	}

@@ -157,7 +157,7 @@ func TestFailedStart(t *testing.T) {
 	} {
 		for _, was := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
 			t.Run(name+" "+string(was), func(t *testing.T) {
-				w.another(t)
+				w.switchAccount(t)
 				id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 				want := integration.ConnectionFailed
 				if was != "" {
@@ -171,7 +171,7 @@ func TestFailedStart(t *testing.T) {
 				defer w.instantly.Fail(tt.fault)()
 				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 				refused(t, err, tt.want)
-				w.is(t, id, w.anna, want)
+				w.requireStatus(t, id, w.anna, want)
 				if i := w.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
 					t.Errorf("the integration is %+v", i)
 				}
@@ -185,14 +185,15 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// meddling is a platform that runs a function during each start of a session, and then fails.
-type meddling struct {
+// interruptedStarts is a platform that runs a function during each start of a session, and then
+// fails.
+type interruptedStarts struct {
 	ports.SendingPlatform
 
 	meanwhile func()
 }
 
-func (m meddling) StartSignIn(context.Context, string) (integration.SignIn, error) {
+func (m interruptedStarts) StartSignIn(context.Context, string) (integration.SignIn, error) {
 	m.meanwhile()
 	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
 }
@@ -203,16 +204,16 @@ func TestRefreshDuringAStart(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
-	w.platforms.Hold("instantly", "key", "ws-1", meddling{w.instantly, func() {
+	w.platforms.Hold("instantly", "key", "ws-1", interruptedStarts{w.instantly, func() {
 		w.instantly.Drop(w.anna.Address)
 		w.wait(time.Second)
 		w.refresh(t, id)
-		w.is(t, id, w.anna, integration.ConnectionDisconnected)
+		w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 	}})
 	w.wait(time.Second)
 	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
 // TestLinkLeadsToDeclaredHosts checks that a link to an undeclared host is not returned.
@@ -227,7 +228,7 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
 		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
 	}
-	w.is(t, id, w.anna, integration.ConnectionFailed)
+	w.requireStatus(t, id, w.anna, integration.ConnectionFailed)
 }
 
 // TestSlowRequestLosesItsSession checks that a request returns no link if another request has ended
@@ -292,7 +293,7 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 			if late.signIn {
 				want = integration.ConnectionConnected
 			}
-			w.is(t, id, w.anna, want)
+			w.requireStatus(t, id, w.anna, want)
 		})
 	}
 }
@@ -307,7 +308,7 @@ func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
 	lift := w.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
 	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
-	w.is(t, id, w.anna, integration.ConnectionPending)
+	w.requireStatus(t, id, w.anna, integration.ConnectionPending)
 	w.wait(time.Hour)
 	second := w.begin(t, id, w.anna)
 	lift()

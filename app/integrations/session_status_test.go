@@ -26,11 +26,11 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 			if left := b.Session.ExpiresAt.Sub(w.clock); left != 10*time.Minute {
 				t.Errorf("open for %s", left)
 			}
-			w.is(t, id, w.anna, integration.ConnectionPending)
+			w.requireStatus(t, id, w.anna, integration.ConnectionPending)
 			w.status(t, b, integration.SessionPending)
 			w.at(t, id).Complete(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
 			s := w.status(t, b, integration.SessionConnected)
-			c := w.is(t, id, w.anna, integration.ConnectionConnected)
+			c := w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 			account := w.at(t, id).Held()[0].ID
 			if s.AccountID != account || s.AccountName != "Anna K" || s.ConnectedAt != w.clock ||
 				c.AccountID != account || c.AccountAddress != "Anna@Example.test" || c.ConnectedAt != w.clock {
@@ -59,7 +59,7 @@ func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	}
 	w.instantly.Put(integration.Account{ID: "7", Address: w.anna.PrincipalName, Name: "Anna", State: integration.AccountConnected})
 	r := w.refresh(t, id)
-	if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
+	if c := w.requireStatus(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
 		t.Errorf("%+v, %+v", c, r)
 	}
 }
@@ -106,12 +106,12 @@ func TestSessionEnds(t *testing.T) {
 				continue
 			}
 			t.Run(provider+" "+tt.name, func(t *testing.T) {
-				w.another(t)
+				w.switchAccount(t)
 				id := w.integrate(t, provider)
 				b := w.begin(t, id, w.anna)
 				tt.trouble(w, w.at(t, id), b)
 				s := w.status(t, b, tt.want)
-				c := w.is(t, id, w.anna, tt.connection)
+				c := w.requireStatus(t, id, w.anna, tt.connection)
 				if s.Reason != tt.reason || tt.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
 					t.Errorf("%+v, %+v", s, c)
 				}
@@ -136,14 +136,14 @@ func TestSessionOfAConnectedMailbox(t *testing.T) {
 			w.connect(t, id, w.anna)
 			b := w.begin(t, id, w.anna)
 			w.status(t, b, integration.SessionPending)
-			before := w.is(t, id, w.anna, integration.ConnectionConnected)
+			before := w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
 			w.wait(12 * time.Minute)
 			w.status(t, b, integration.SessionExpired)
-			if c := w.is(t, id, w.anna, integration.ConnectionConnected); c != before {
+			if c := w.requireStatus(t, id, w.anna, integration.ConnectionConnected); c != before {
 				t.Errorf("%+v, was %+v", c, before)
 			}
 			w.connect(t, id, w.anna)
-			if c := w.is(t, id, w.anna, integration.ConnectionConnected); !c.ConnectedAt.After(before.ConnectedAt) {
+			if c := w.requireStatus(t, id, w.anna, integration.ConnectionConnected); !c.ConnectedAt.After(before.ConnectedAt) {
 				t.Errorf("%+v, was %+v", c, before)
 			}
 		})
@@ -209,14 +209,14 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 	b := w.begin(t, id, w.anna)
 	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 	w.connect(t, second, w.anna)
 	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
 	if s := w.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
 		t.Errorf("%+v", s)
 	}
-	w.is(t, second, w.anna, integration.ConnectionConnected)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	w.requireStatus(t, second, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionDisconnected)
 }
 
 // TestSignInAfterAnotherHasTheMailbox checks that a sign-in connects nothing if another integration
@@ -225,7 +225,7 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	b := w.begin(t, id, w.anna)
-	c := w.is(t, id, w.anna, integration.ConnectionPending)
+	c := w.requireStatus(t, id, w.anna, integration.ConnectionPending)
 	saved, err := w.store.SaveConnection(t.Context(), w.acc.ID, c.Failed("lost", w.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
@@ -235,6 +235,6 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	if s := w.status(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	w.is(t, id, w.anna, integration.ConnectionFailed)
-	w.is(t, second, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, w.anna, integration.ConnectionFailed)
+	w.requireStatus(t, second, w.anna, integration.ConnectionConnected)
 }

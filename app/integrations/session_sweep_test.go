@@ -26,17 +26,17 @@ func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
 		ID: stranger, IntegrationID: id, MailboxID: w.mailbox(t, w.acc, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: w.clock, ExpiresAt: w.clock.Add(time.Second),
 	}, stranger, w.clock))
 	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionPending)
+	w.requireStatus(t, id, w.anna, integration.ConnectionPending)
 	w.wait(11*time.Minute + 4*time.Second)
 	lift := w.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
 	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionConnected)
-	w.is(t, id, late, integration.ConnectionFailed)
-	w.is(t, second, w.ben, integration.ConnectionPending) // its platform cannot be asked
+	w.requireStatus(t, id, w.anna, integration.ConnectionConnected)
+	w.requireStatus(t, id, late, integration.ConnectionFailed)
+	w.requireStatus(t, second, w.ben, integration.ConnectionPending) // its platform cannot be asked
 	lift()
 	w.plusvibe.Put(integration.Account{Address: w.ben.Address, State: integration.AccountConnected})
 	w.sweep(t, sessions)
-	w.is(t, second, w.ben, integration.ConnectionConnected)
+	w.requireStatus(t, second, w.ben, integration.ConnectionConnected)
 	_, counts, err := w.Get(t.Context(), w.acc.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("%+v, %v", counts, err)
@@ -55,13 +55,13 @@ func TestSweepAsksOnlyWhatItMust(t *testing.T) {
 	asked := w.instantly.Calls("SignIn") + w.instantly.Calls("Account")
 	w.wait(5 * time.Minute)
 	w.sweep(t, sessions)
-	w.is(t, id, w.ben, integration.ConnectionFailed)
+	w.requireStatus(t, id, w.ben, integration.ConnectionFailed)
 	end := w.Handlers()["sending_session"]
 	must(t, end(t.Context(), ports.Wakeup{Account: w.acc.ID, ID: id + "/" + w.anna.ID + "/" + b.Session.ID}))
 	if n := w.instantly.Calls("SignIn") + w.instantly.Calls("Account"); n != asked {
 		t.Errorf("asked %d times", n-asked)
 	}
-	w.is(t, id, w.anna, integration.ConnectionPending)
+	w.requireStatus(t, id, w.anna, integration.ConnectionPending)
 	if err := end(t.Context(), ports.Wakeup{Account: w.acc.ID, ID: "nonsense"}); err == nil {
 		t.Error("nonsense is a session")
 	}
@@ -76,7 +76,7 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	w.instantly.Fail(fake.Fault{Kind: outcome.Down})
 	w.wait(80 * time.Minute)
 	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionFailed)
+	w.requireStatus(t, id, w.anna, integration.ConnectionFailed)
 	s, err := w.Status(t.Context(), w.acc.ID, id, w.anna.ID, b.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {
 		t.Errorf("%+v, %v", s, err)

@@ -19,9 +19,9 @@ import (
 
 const many = 50
 
-// together runs many requests concurrently and returns their errors. It repeats a request that a busy
-// store refused.
-func together(request func(n int) error) []error {
+// runConcurrently runs many requests concurrently and returns their errors. It repeats a request
+// that a busy store refused.
+func runConcurrently(request func(n int) error) []error {
 	errs := make([]error, many)
 	var all sync.WaitGroup
 	for n := range many {
@@ -38,7 +38,7 @@ func together(request func(n int) error) []error {
 func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 	h := newFixture(t)
 	admitted := 0
-	for _, err := range together(func(n int) error {
+	for _, err := range runConcurrently(func(n int) error {
 		_, err := h.provision(t.Context(), fmt.Sprintf("box-%d@example.test", n))
 		return err
 	}) {
@@ -57,7 +57,7 @@ func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 
 func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 	h := newFixture(t)
-	for _, err := range together(func(int) error {
+	for _, err := range runConcurrently(func(int) error {
 		results, err := h.provision(t.Context(), "anna@example.test", "ben@example.test", "carl@example.test")
 		for _, r := range results {
 			if r.Failure != nil {

@@ -186,14 +186,14 @@ func (h *fixture) leaveUnfinished(t *testing.T) {
 	h.Limit = apptest.HangTimeout
 }
 
-// overtaken is a store in which a second request runs completely right after the first request has
-// reserved the row.
-type overtaken struct {
+// overtakenStore is a store in which a second request runs completely right after the first request
+// has reserved the row.
+type overtakenStore struct {
 	ports.MailboxStore
 	other func()
 }
 
-func (o *overtaken) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
 	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, most, now)
 	if other := o.other; other != nil {
 		o.other = nil
@@ -205,7 +205,7 @@ func (o *overtaken) ReserveMailboxes(ctx context.Context, owner access.AccountID
 func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
 	h := newFixture(t)
 	slow := h.service()
-	slow.Mailboxes = &overtaken{h.store, func() {
+	slow.Mailboxes = &overtakenStore{h.store, func() {
 		got, err := h.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" {

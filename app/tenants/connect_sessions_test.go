@@ -171,15 +171,15 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	first := fx.newSession(t, time.Hour)
 	begun := fx.callback(t, fx.visit(t, first.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
-	second, err := fx.Renew(t.Context(), fx.ann, first.SessionID, nil)
+	renewed, err := fx.Renew(t.Context(), fx.ann, first.SessionID, nil)
 	apptest.Must(t, err)
-	if second.SessionID != first.SessionID || second.URL == first.URL || !second.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
-		t.Errorf("renewed as %+v", second)
+	if renewed.SessionID != first.SessionID || renewed.URL == first.URL || !renewed.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
+		t.Errorf("renewed as %+v", renewed)
 	}
 	_, err = begun.signIn(t, admin)
 	refused(t, err, fault.ConnectLinkInvalid)
 	fx.checkSession(t, first.SessionID, tenant.SessionPending, "")
-	b := fx.callback(t, fx.visit(t, second.URL, admin))
+	b := fx.callback(t, fx.visit(t, renewed.URL, admin))
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)

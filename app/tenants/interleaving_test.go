@@ -154,7 +154,7 @@ var races = []struct {
 		"a sync and a verification",
 		func(r *race) {
 			at := r.platform.For(guid)
-			must(r.t, second(at.AddDomain(r.t.Context(), "one.test")))
+			must(r.t, errorOf(at.AddDomain(r.t.Context(), "one.test")))
 			records, err := at.Records(r.t.Context(), "one.test")
 			must(r.t, err)
 			r.platform.DNS.Publish("one.test", records.Verification...)
@@ -282,5 +282,5 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// second returns the error of a call with two results.
-func second[T any](_ T, err error) error { return err }
+// errorOf returns the error of a call with two results.
+func errorOf[T any](_ T, err error) error { return err }

@@ -52,8 +52,8 @@ func (h *hanging) wait(n int) {
 	}
 }
 
-// most returns how many messages have waited at once.
-func (h *hanging) most() int {
+// maxConcurrent returns how many messages have waited at once.
+func (h *hanging) maxConcurrent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.highest
@@ -101,7 +101,7 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f.fanOut(t, p)
 	working.wait(t, 10)
 	for _, h := range dead {
-		if n := h.most(); n != webhook.MaxConcurrent {
+		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
 			t.Errorf("%d messages at once", n)
 		}
 	}
@@ -138,7 +138,7 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	f.emit(t, good, 10)
 	f.fanOut(t, p)
 	working.wait(t, 10)
-	if n := dead.most(); n != 4 {
+	if n := dead.maxConcurrent(); n != 4 {
 		t.Errorf("failing endpoints had %d of 8 slots", n)
 	}
 }
@@ -168,7 +168,7 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	f.emit(t, good, 10)
 	f.fanOut(t, p)
 	proven.wait(t, 10)
-	if n := dead.most(); n != most {
+	if n := dead.maxConcurrent(); n != most {
 		t.Errorf("endpoints that are not proven had %d slots", n)
 	}
 }
@@ -205,7 +205,7 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	h.wait(20 - webhook.MaxConcurrent)
 	one.worker.WaitIdle()
 	two.worker.WaitIdle()
-	if n := h.most(); n != webhook.MaxConcurrent {
+	if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
 		t.Errorf("%d messages at once", n)
 	}
 }

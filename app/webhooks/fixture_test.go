@@ -29,8 +29,8 @@ type fixture struct {
 	sealer ports.Sealer
 	queue  fake.Wakeups
 	sender *endpoints
-	// switches are the webhooks that emit disables, by account.
-	switches map[access.AccountID]string
+	// emitters are the webhooks that emit disables, by account.
+	emitters map[access.AccountID]string
 
 	mu    sync.Mutex
 	clock time.Time
@@ -44,7 +44,7 @@ type process struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	return &fixture{store: apptest.NewStore(t), sealer: apptest.NewSealer(t), sender: newEndpoints(), switches: map[access.AccountID]string{}, clock: time.Now().UTC()}
+	return &fixture{store: apptest.NewStore(t), sealer: apptest.NewSealer(t), sender: newEndpoints(), emitters: map[access.AccountID]string{}, clock: time.Now().UTC()}
 }
 
 func (f *fixture) now() time.Time {
@@ -101,14 +101,14 @@ func (f *fixture) webhook(t testing.TB, p process, owner access.AccountID, handl
 func (f *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	f.mu.Lock()
-	id := f.switches[owner]
+	id := f.emitters[owner]
 	f.mu.Unlock()
 	if id == "" {
 		id = f.newID()
 		apptest.Must(t, f.store.AddWebhook(t.Context(), webhook.Webhook{ID: id, Account: owner, URL: "https://switch.test/", Status: webhook.Disabled,
 			Types: []event.Type{event.KeyCreated}, Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: f.now()}, nil))
 		f.mu.Lock()
-		f.switches[owner] = id
+		f.emitters[owner] = id
 		f.mu.Unlock()
 	}
 	for range n {
@@ -177,18 +177,18 @@ type recorder struct {
 	mu       sync.Mutex
 	status   int
 	messages []webhook.Message
-	came     chan struct{} // receives a value for each message
+	arrived  chan struct{} // receives a value for each message
 }
 
 func newRecorder(status int) *recorder {
-	return &recorder{status: status, came: make(chan struct{}, 10_000)}
+	return &recorder{status: status, arrived: make(chan struct{}, 10_000)}
 }
 
 func (r *recorder) handle(_ context.Context, m webhook.Message) webhook.Response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, m)
-	r.came <- struct{}{}
+	r.arrived <- struct{}{}
 	return webhook.Response{StatusCode: r.status}
 }
 
@@ -203,7 +203,7 @@ func (r *recorder) wait(t testing.TB, n int) []webhook.Message {
 	t.Helper()
 	for range n {
 		select {
-		case <-r.came:
+		case <-r.arrived:
 		case <-time.After(apptest.HangTimeout):
 			t.Fatal("no message arrived")
 		}

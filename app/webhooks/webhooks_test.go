@@ -337,14 +337,15 @@ func TestATestWakesWhatWaitedForIt(t *testing.T) {
 	}
 }
 
-// savings are Deliveries that only store results. Each call waits until the test sends its error.
-type savings struct {
+// resultStore are Deliveries that only store results. Each call waits until the test sends its
+// error.
+type resultStore struct {
 	ports.Deliveries
 	calls  chan int // how many results each call has
 	answer chan error
 }
 
-func (s savings) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
+func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
 	s.calls <- len(tried)
 	switch err := <-s.answer; {
 	case errors.Is(err, errCrashed):
@@ -364,7 +365,7 @@ func (s savings) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, 
 // attempts.
 func TestResultsAreStoredInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := savings{calls: make(chan int, 10), answer: make(chan error)}
+		s := resultStore{calls: make(chan int, 10), answer: make(chan error)}
 		tries := &webhooks.Tries{Deliveries: s, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}
 		type outcome struct {
 			due bool

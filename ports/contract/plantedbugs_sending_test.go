@@ -45,10 +45,10 @@ func listingBug(change func(*integration.Page)) plantedSendingBug {
 	}})
 }
 
-// deafSending is a platform whose Check continues after its caller's context has ended.
-type deafSending struct{ ports.SendingPlatform }
+// uncancellableSending is a platform whose Check continues after its caller's context has ended.
+type uncancellableSending struct{ ports.SendingPlatform }
 
-func (d deafSending) Check(ctx context.Context) (integration.Reach, error) {
+func (d uncancellableSending) Check(ctx context.Context) (integration.Reach, error) {
 	return d.SendingPlatform.Check(context.WithoutCancel(ctx))
 }
 
@@ -115,7 +115,7 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 		}
 		return r, err
 	}}),
-	"sending/failures/cancelled": {"check", func(env *SendingPlatformEnv) { env.Platform = deafSending{env.Platform} }},
+	"sending/failures/cancelled": {"check", func(env *SendingPlatformEnv) { env.Platform = uncancellableSending{env.Platform} }},
 }
 
 // TestEachSendingCheckFindsItsPlantedBug does the same as TestEachMailCheckFindsItsPlantedBug, for
