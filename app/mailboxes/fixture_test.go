@@ -141,7 +141,8 @@ func (h *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reservesRow reserves the address of Anna Keller and reports whether this used one of the domain's mailbox slots.
+// reservesRow reserves the address of Anna Keller and reports whether this used one of the domain's
+// mailbox slots.
 func (h *fixture) reservesRow(t *testing.T) bool {
 	t.Helper()
 	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)

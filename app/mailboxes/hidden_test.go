@@ -17,9 +17,9 @@ import (
 )
 
 // TestProvisionKeepsAMailboxThatReplicasDoNotShow checks a request for a completed mailbox that a
-// discovery missed, because the platform's replicas lag. The platform refuses to create it again. The
-// row keeps its id and its limit, and the mailbox gets no second password, also if the replicas show
-// the mailbox again in the middle of the request.
+// discovery missed, because the platform's replicas lag. The platform refuses to create it again.
+// The row keeps its id and its limit, and the mailbox gets no second password, also if the replicas
+// show the mailbox again in the middle of the request.
 func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	const anna = "anna@example.test"
 	for _, tt := range []struct {
@@ -68,7 +68,8 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// findingPlatform is a platform whose client finds the existing mailbox when its creation is refused.
+// findingPlatform is a platform whose client finds the existing mailbox when its creation is
+// refused.
 type findingPlatform struct {
 	ports.MailPlatform
 	existing mailbox.Platform

@@ -140,7 +140,8 @@ func TestMailboxMadeAnewStays(t *testing.T) {
 	}
 }
 
-// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform, before and after the effect.
+// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform, before and after the
+// effect.
 func TestMailboxRemovalWithUnknownOutcome(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		h := newFixture(t)

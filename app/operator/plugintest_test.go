@@ -76,8 +76,8 @@ func TestPluginTestReportsChecks(t *testing.T) {
 	}
 }
 
-// TestPluginTestShowsTheFailedExchange checks that text, JSON and JUnit have the message and the calls of
-// a failed check, without the secret.
+// TestPluginTestShowsTheFailedExchange checks that text, JSON and JUnit have the message and the
+// calls of a failed check, without the secret.
 func TestPluginTestShowsTheFailedExchange(t *testing.T) {
 	const check = "dns/read/rejected-credential"
 	junit := filepath.Join(t.TempDir(), "report.xml")

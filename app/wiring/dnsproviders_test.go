@@ -27,8 +27,8 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// openTestProviders opens the DNS providers or the sending platforms of a plugin folder, which count
-// their budgets in counters.
+// openTestProviders opens the DNS providers or the sending platforms of a plugin folder, which
+// count their budgets in counters.
 func openTestProviders[P any](t *testing.T, open func(settings.Config, providerOptions) (P, error), dir string,
 	fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) P {
 	t.Helper()
@@ -56,8 +56,9 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 	return fingerprinter, counters
 }
 
-// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, leaves out one that fails to
-// start, and starts no plugin of another kind. Calls of a missing plugin fail as outcome.Down.
+// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, leaves out one that
+// fails to start, and starts no plugin of another kind. Calls of a missing plugin fail as
+// outcome.Down.
 func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -97,8 +98,8 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 	}
 }
 
-// TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from the operator
-// and account fields only from the account. Circuits are named by fingerprint.
+// TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from
+// the operator and account fields only from the account. Circuits are named by fingerprint.
 func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)

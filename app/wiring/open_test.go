@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a migrated database, and neither creates
-// nor migrates a database.
+// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a
+// migrated database, and neither creates nor migrates a database.
 func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}

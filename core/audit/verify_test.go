@@ -103,8 +103,8 @@ func TestVerifyProvesAnExport(t *testing.T) {
 }
 
 // TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry.
-// Such an export is valid only if it contains an entry of the action DropEntries with the hash of the last
-// dropped entry.
+// Such an export is valid only if it contains an entry of the action DropEntries with the hash of
+// the last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	drop := func(actor audit.ActorType, action audit.Action, hash string) string {

@@ -42,8 +42,8 @@ const (
 	operated = "the operator changes it; the audit of the account has it"
 )
 
-// TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be listed
-// with the event of its change, or with the reason why its change has no event.
+// TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be
+// listed with the event of its change, or with the reason why its change has no event.
 func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted}, tenantEvents, map[string]field{
 		"ID": silent(identity), "GUID": silent(identity),
