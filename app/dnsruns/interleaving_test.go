@@ -108,16 +108,16 @@ type zoneRace struct {
 
 func newZoneRace(t *testing.T) *zoneRace {
 	t.Helper()
-	w := newFixture(t)
-	r := &zoneRace{fixture: w, zone: &sharedZone{w.provider, map[string]bool{}, map[string]bool{}}}
-	w.connect(t, r.zone)
-	r.Jobs = steppedJobs{w.store}
-	v, err := w.Domains.Survey(t.Context(), w.acc.ID, w.domain.ID)
+	fx := newFixture(t)
+	r := &zoneRace{fixture: fx, zone: &sharedZone{fx.provider, map[string]bool{}, map[string]bool{}}}
+	fx.connect(t, r.zone)
+	r.Jobs = steppedJobs{fx.store}
+	v, err := fx.Domains.Survey(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
 	for _, c := range v.Plan.Changes {
 		r.planned = append(r.planned, c.After)
 	}
-	r.id = w.begin(t).ID
+	r.id = fx.begin(t).ID
 	return r
 }
 

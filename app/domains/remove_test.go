@@ -69,7 +69,7 @@ func TestRemoveFromPlatform(t *testing.T) {
 	removed, err := h.remove(t, true)
 	must(t, err)
 	if !removed.FromPlatform || removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
 	}
 	if added := h.added(t); added.Exists || added.Domain.Verified {
 		t.Fatalf("added again as %+v", added)
@@ -126,7 +126,7 @@ func TestDomainMadeAnewStays(t *testing.T) {
 	removed, err := h.remove(t, true)
 	must(t, err)
 	if !removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 1 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
 	}
 }
 
