@@ -24,9 +24,9 @@ const SessionRetention = 30 * 24 * time.Hour
 type ConnectSessions interface {
 	// StartConnectSession stores a new session and the flow of its first link, in one transaction.
 	StartConnectSession(ctx context.Context, s tenant.ConnectSession, f ConnectFlow) error
-	// RenewConnectSession stores the flow of a new link and deletes the flows of the earlier links, so that
-	// they stop working. The session is pending again until the expiry of the new link. It commits
-	// the completion with the change. It fails with connect_session_not_found, or with
+	// RenewConnectSession stores the flow of a new link and deletes the flows of the earlier links,
+	// so that they stop working. The session is pending again until the expiry of the new link. It
+	// commits the completion with the change. It fails with connect_session_not_found, or with
 	// connect_session_connected.
 	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, completion *Completion) error
 	// ConnectSession returns a session. It fails with connect_session_not_found.

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// EventLogs reads the event logs of accounts. It has no method that writes: the store writes an event
-// in the transaction that changes the object.
+// EventLogs reads the event logs of accounts. It has no method that writes: the store writes an
+// event in the transaction that changes the object.
 type EventLogs interface {
 	// LoggedEvents returns a page of the owner's log, in the order of Sequence. No event that is
 	// committed later has a Sequence of LogPage.Next or lower. LoggedEvents fails with

@@ -35,10 +35,11 @@ type SendPolicies interface {
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
-// TenantTimeZones stores the time zones that determine the day boundaries of tenants, for operators.
+// TenantTimeZones stores the time zones that determine the day boundaries of tenants, for
+// operators.
 type TenantTimeZones interface {
-	// TimeZone returns a tenant's time zone, as an IANA name, and the account that holds the tenant. It
-	// fails with tenant_not_found.
+	// TimeZone returns a tenant's time zone, as an IANA name, and the account that holds the
+	// tenant. It fails with tenant_not_found.
 	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
 	// SetTimeZone changes a tenant's time zone and records the change, as described at Audit. It
 	// resets the mark, so that messages are counted again by the new days. It also invalidates the

@@ -44,14 +44,15 @@ type AccountKeys interface {
 	// oldUntil. Secrets that were replaced earlier end at oldUntil at the latest. It fails with
 	// key_revoked.
 	RenewKey(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
-	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked already.
+	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked
+	// already.
 	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
 }
 
 // KeyUses stores when API keys were last used.
 type KeyUses interface {
-	// SaveKeyUses stores the last uses of keys, by the key's id. It never replaces a later time by an
-	// earlier one, so several processes can store the uses of one key.
+	// SaveKeyUses stores the last uses of keys, by the key's id. It never replaces a later time by
+	// an earlier one, so several processes can store the uses of one key.
 	SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error
 }
 
@@ -161,8 +162,8 @@ type Domains interface {
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
 	// SaveDomain does the same as ChangeDomain and commits the completion with it.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error
-	// ChangeDomain merges an observation into the stored domain with domain.Domain.Merge. Parts that
-	// were observed later stay. It returns the stored domain. It fails with domain_not_found.
+	// ChangeDomain merges an observation into the stored domain with domain.Domain.Merge. Parts
+	// that were observed later stay. It returns the stored domain. It fails with domain_not_found.
 	ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error)
 }
 

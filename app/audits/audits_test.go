@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// chains is a store with batches of old entries and of lost acts, and with an export.
+// chains is a store that returns the configured numbers of old entries and lost acts, and an
+// export.
 type chains struct {
 	ports.AuditChains
 	old, lost []int // the results of the next calls
@@ -91,7 +92,7 @@ func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
 	}
 }
 
-// TestExportHasNoGap checks that an export fails if entries that it has not read yet are dropped.
+// TestExportHasNoGap checks that an export fails if entries are dropped before it has read them.
 func TestExportHasNoGap(t *testing.T) {
 	c := &chains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}
 	service := newService(c, 0)

@@ -44,8 +44,8 @@ func Explain(root *cobra.Command) {
 	root.SetUsageFunc(usage)
 }
 
-// usage prints the usage of a command. Every command has the settings as flags, but only the usage of
-// serve lists them.
+// usage prints the usage of a command. Every command has the settings as flags, but only the usage
+// of serve lists them.
 func usage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
 	if cmd.HasAvailableSubCommands() {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestShellsOfferThePluginsOfTheCatalog checks that the values of flags come from the plugin catalog, so
-// that they include the plugins that the operator added.
+// TestShellsOfferThePluginsOfTheCatalog checks that the values of flags come from the plugin
+// catalog, so that they include the plugins that the operator added.
 func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 	dir := t.TempDir()
 	entry := func(name, kind string) string {

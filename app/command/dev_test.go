@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// TestTheShellKeepsItsTenant checks that the file env keeps its first tenant when a restarted sandbox
-// lists other tenants.
+// TestTheShellKeepsItsTenant checks that the file env keeps its first tenant when a restarted
+// sandbox lists other tenants.
 func TestTheShellKeepsItsTenant(t *testing.T) {
 	folder := t.TempDir()
 	writtenTenant := func(tenants ...string) string {

@@ -38,8 +38,8 @@ type webhook struct {
 // maxUnread is how many received messages can wait until expectEvents reads them.
 const maxUnread = 1024
 
-// startReceiver starts a server on loopback that receives messages, and returns a function that stops
-// it.
+// startReceiver starts a server on loopback that receives messages, and returns a function that
+// stops it.
 func (w *walkthrough) startReceiver(ctx context.Context) (stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,8 +89,8 @@ func receive(arrived chan<- message) http.HandlerFunc {
 	}
 }
 
-// expectEvents waits until an event of each of these types has arrived, and prints them. It fails when
-// a message has no valid signature. Events can arrive in any order.
+// expectEvents waits until an event of each of these types has arrived, and prints them. It fails
+// when a message has no valid signature. Events can arrive in any order.
 func (w *walkthrough) expectEvents(ctx context.Context, types []string) error {
 	for _, expected := range types {
 		for !w.hook.types[expected] {

@@ -31,7 +31,8 @@ var must = apptest.Must
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// fixture has one provider for each token; other tokens are refused.
+// fixture is a service whose providers are found by the token. A token without a provider is
+// refused.
 type fixture struct {
 	*dnsconnections.Service
 	store      *bunstore.Store
@@ -64,7 +65,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// provide adds a token that reaches these zones.
+// provide adds a provider that accepts the token and has these zones.
 func (f *fixture) provide(token string, zones ...string) *fake.DNSProvider {
 	p := &fake.DNSProvider{}
 	for _, zone := range zones {

@@ -114,8 +114,8 @@ func (f *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.C
 	return slices.DeleteFunc(f.stored(t), func(c dnsconnection.Connection) bool { return provider != "" && c.Provider != provider })
 }
 
-// fill adds a connection of the account ann for each token. Then it makes the provider reject a
-// token, or fail for it, if the name of the token says so.
+// fill adds a connection of the account ann for each token. If the name of a token says so, the
+// provider then rejects the token or fails.
 func (f *fixture) fill(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {

@@ -38,55 +38,55 @@ func TestActionRequired(t *testing.T) {
 	}{
 		dns.ConnectionRequired: {
 			requiredAction: func(*testing.T, *fixture) {},
-			settle:         func(t *testing.T, w *fixture) { w.connect(t, w.provider) },
+			settle:         func(t *testing.T, fx *fixture) { fx.connect(t, fx.provider) },
 			stage:          provisioning.StagePlan,
 		},
 		dns.CredentialRejected: {
-			requiredAction: func(t *testing.T, w *fixture) { w.connect(t, readOnly{w.provider}) },
-			settle:         func(_ *testing.T, w *fixture) { w.providers.Hold("cloudflare", "token", w.provider) },
+			requiredAction: func(t *testing.T, fx *fixture) { fx.connect(t, readOnly{fx.provider}) },
+			settle:         func(_ *testing.T, fx *fixture) { fx.providers.Hold("cloudflare", "token", fx.provider) },
 			stage:          provisioning.StageApply,
 		},
 		dns.ConflictToResolve: {
-			requiredAction: func(t *testing.T, w *fixture) {
-				w.connect(t, w.provider)
-				w.provider.Put(zone, foreign)
+			requiredAction: func(t *testing.T, fx *fixture) {
+				fx.connect(t, fx.provider)
+				fx.provider.Put(zone, foreign)
 			},
-			settle: func(_ *testing.T, w *fixture) { w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX}) },
+			settle: func(_ *testing.T, fx *fixture) { fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX}) },
 			stage:  provisioning.StagePlan,
 		},
 		dns.ReadUnreliable: {
-			requiredAction: func(t *testing.T, w *fixture) {
-				w.connect(t, w.provider)
-				w.fake.DNS.Trouble("test")
+			requiredAction: func(t *testing.T, fx *fixture) {
+				fx.connect(t, fx.provider)
+				fx.fake.DNS.Trouble("test")
 			},
-			settle: func(_ *testing.T, w *fixture) { w.fake.DNS.Trouble("") },
+			settle: func(_ *testing.T, fx *fixture) { fx.fake.DNS.Trouble("") },
 			stage:  provisioning.StagePlan,
 		},
 		provisioning.ZoneChanged: {
-			requiredAction: func(t *testing.T, w *fixture) { w.connect(t, changingZone{w.provider}) },
-			settle:         func(_ *testing.T, w *fixture) { w.providers.Hold("cloudflare", "token", w.provider) },
+			requiredAction: func(t *testing.T, fx *fixture) { fx.connect(t, changingZone{fx.provider}) },
+			settle:         func(_ *testing.T, fx *fixture) { fx.providers.Hold("cloudflare", "token", fx.provider) },
 			stage:          provisioning.StageApply,
 		},
 		provisioning.PropagationTimeout: {
-			requiredAction: func(t *testing.T, w *fixture) {
-				w.connect(t, w.provider)
-				w.provider.hidden = true
+			requiredAction: func(t *testing.T, fx *fixture) {
+				fx.connect(t, fx.provider)
+				fx.provider.hidden = true
 			},
-			settle: func(t *testing.T, w *fixture) {
-				w.provider.hidden = false
-				w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
+			settle: func(t *testing.T, fx *fixture) {
+				fx.provider.hidden = false
+				fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 			},
 			stage: provisioning.StagePropagation,
 		},
 		provisioning.TenantAccessLost: {
-			requiredAction: func(t *testing.T, w *fixture) {
-				w.connect(t, w.provider)
-				w.fake.Revoke(theTenant, "consent")
+			requiredAction: func(t *testing.T, fx *fixture) {
+				fx.connect(t, fx.provider)
+				fx.fake.Revoke(theTenant, "consent")
 			},
-			settle: func(t *testing.T, w *fixture) {
-				w.fake.Connect(theTenant, fake.Setup{})
-				w.change(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, w.clock })
-				_, err := w.fake.For(theTenant).AddDomain(t.Context(), zone)
+			settle: func(t *testing.T, fx *fixture) {
+				fx.fake.Connect(theTenant, fake.Setup{})
+				fx.change(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, fx.clock })
+				_, err := fx.fake.For(theTenant).AddDomain(t.Context(), zone)
 				must(t, err)
 			},
 			stage: provisioning.StageDomainVerification,
@@ -97,20 +97,20 @@ func TestActionRequired(t *testing.T) {
 	} {
 		t.Run(string(required), func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t)
-			x.requiredAction(t, w)
-			id := w.begin(t).ID
-			j := w.run(t, w.Worker, id)
+			fx := newFixture(t)
+			x.requiredAction(t, fx)
+			id := fx.begin(t).ID
+			j := fx.run(t, fx.Worker, id)
 			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != x.stage || j.Message == "" {
 				t.Fatalf("the job is %+v", j)
 			}
-			if j.Required == dns.ConflictToResolve && w.providers.Writes() != 0 {
+			if j.Required == dns.ConflictToResolve && fx.providers.Writes() != 0 {
 				t.Error("a zone with a conflict was written")
 			}
-			x.settle(t, w)
-			_, err := w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock, nil)
+			x.settle(t, fx)
+			_, err := fx.store.RetryJob(t.Context(), fx.acc.ID, id, fx.clock, nil)
 			must(t, err)
-			w.healthy(t, w.run(t, w.Worker, id))
+			fx.healthy(t, fx.run(t, fx.Worker, id))
 		})
 	}
 }
@@ -120,15 +120,15 @@ type actionCase = struct {
 	stage                  provisioning.Stage
 }
 
-// requiredActionAt returns a case in which a call of the mail platform is refused until the
-// condition is fixed.
+// requiredActionAt returns a case in which the mail platform refuses a call until the condition is
+// fixed.
 func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage provisioning.Stage) actionCase {
 	return actionCase{
-		requiredAction: func(t *testing.T, w *fixture) {
-			w.connect(t, w.provider)
-			w.lift = w.fake.Fail(fake.Fault{Method: method, Kind: kind, Code: code})
+		requiredAction: func(t *testing.T, fx *fixture) {
+			fx.connect(t, fx.provider)
+			fx.lift = fx.fake.Fail(fake.Fault{Method: method, Kind: kind, Code: code})
 		},
-		settle: func(_ *testing.T, w *fixture) { w.lift() },
+		settle: func(_ *testing.T, fx *fixture) { fx.lift() },
 		stage:  stage,
 	}
 }
@@ -136,10 +136,10 @@ func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage p
 // TestUnsupportedProvider checks that a job requires an action at once when the DNS provider of the
 // zone has no plugin.
 func TestUnsupportedProvider(t *testing.T) {
-	w := newFixture(t)
-	w.providers = &fake.DNSProviders{}
-	w.Worker = w.worker(dependencies{w.fake, w.store, w.store, w.providers})
-	if j := w.run(t, w.Worker, w.begin(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
+	fx := newFixture(t)
+	fx.providers = &fake.DNSProviders{}
+	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
+	if j := fx.run(t, fx.Worker, fx.begin(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
 		t.Fatalf("the job is %+v", j)
 	}
 }
@@ -147,10 +147,10 @@ func TestUnsupportedProvider(t *testing.T) {
 // TestDomainGone checks that a job ends when its domain was removed from the tenant at the
 // platform.
 func TestDomainGone(t *testing.T) {
-	w := newFixture(t)
-	w.connect(t, w.provider)
-	w.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
-	if j := w.run(t, w.Worker, w.begin(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
+	fx := newFixture(t)
+	fx.connect(t, fx.provider)
+	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
+	if j := fx.run(t, fx.Worker, fx.begin(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
 		t.Fatalf("the job is %+v", j)
 	}
 }
@@ -158,25 +158,26 @@ func TestDomainGone(t *testing.T) {
 // TestChangeOfTheCustomerIsNoticed checks records that a customer writes while the job waits. They
 // are kept, and stop the job if they conflict with its plan.
 func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
-	w := newFixture(t)
-	w.connect(t, w.provider)
-	id := w.begin(t).ID
-	j := w.until(t, id, provisioning.StagePropagation)
+	fx := newFixture(t)
+	fx.connect(t, fx.provider)
+	id := fx.begin(t).ID
+	j := fx.runUntil(t, id, provisioning.StagePropagation)
 	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	w.provider.Put(zone, theirs)
-	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
-	w.wait(j.NextAttemptAt)
-	if j = w.run(t, w.Worker, id); j.Required != dns.ConflictToResolve {
+	fx.provider.Put(zone, theirs)
+	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
+	fx.wait(j.NextAttemptAt)
+	if j = fx.run(t, fx.Worker, id); j.Required != dns.ConflictToResolve {
 		t.Fatalf("the job is %+v", j)
 	}
-	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	if !dns.Find(held, zone, dns.MX).Same(theirs) {
-		t.Errorf("the customer's MX became %q", dns.Find(held, zone, dns.MX).Values)
+		t.Errorf("the customer's MX was changed to %q", dns.Find(held, zone, dns.MX).Values)
 	}
 }
 
-// readCounter is a provider that calls onRead before each read of the records, with its number.
+// readCounter is a provider that calls onRead before each read of the records, with the number of
+// the read.
 type readCounter struct {
 	*published
 	reads  int
@@ -192,29 +193,30 @@ func (p *readCounter) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, err
 // TestChangeBeforeTheWriteIsNoticed checks records that a customer writes between the plan and its
 // write. The public DNS does not show them yet.
 func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
-	w := newFixture(t)
+	fx := newFixture(t)
 	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	at := &readCounter{published: w.provider, onRead: func(number int) {
+	at := &readCounter{published: fx.provider, onRead: func(number int) {
 		if number == 2 { // the first is of the plan
-			w.provider.Put(zone, theirs)
+			fx.provider.Put(zone, theirs)
 		}
 	}}
-	w.connect(t, at)
-	if j := w.run(t, w.Worker, w.begin(t).ID); j.Required != dns.ConflictToResolve || at.reads != 2 || len(w.provider.applied) != 0 {
-		t.Fatalf("after %d reads and %d writes the job is %+v", at.reads, len(w.provider.applied), j)
+	fx.connect(t, at)
+	if j := fx.run(t, fx.Worker, fx.begin(t).ID); j.Required != dns.ConflictToResolve || at.reads != 2 || len(fx.provider.applied) != 0 {
+		t.Fatalf("after %d reads and %d writes the job is %+v", at.reads, len(fx.provider.applied), j)
 	}
 }
 
-// TestPlanAndWriteShareARead checks that the public DNS is read once for a plan and its write, and the
-// records at the provider before each of them.
+// TestPlanAndWriteShareARead checks that a plan and its write share one read of the public DNS, and
+// that each of them reads the records at the provider.
 func TestPlanAndWriteShareARead(t *testing.T) {
-	w := newFixture(t)
-	at := &readCounter{published: w.provider, onRead: func(int) {}}
-	w.connect(t, at)
-	before := w.fake.DNS.Reads()
-	w.healthy(t, w.run(t, w.Worker, w.begin(t).ID))
-	// Before and with DKIM: a plan, its write, and two reads that prove it; then a check.
-	if public := w.fake.DNS.Reads() - before; at.reads != 9 || public != at.reads-2+1 { // and one before DKIM is enabled
+	fx := newFixture(t)
+	at := &readCounter{published: fx.provider, onRead: func(int) {}}
+	fx.connect(t, at)
+	before := fx.fake.DNS.Reads()
+	fx.healthy(t, fx.run(t, fx.Worker, fx.begin(t).ID))
+	// Without and then with DKIM: a plan, its write, and two reads that prove the write. At the
+	// end, one check.
+	if public := fx.fake.DNS.Reads() - before; at.reads != 9 || public != at.reads-2+1 { // and one before DKIM is enabled
 		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, at.reads)
 	}
 }

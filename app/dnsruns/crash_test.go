@@ -83,49 +83,49 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 	return s.life.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
-// TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
-// expired a second worker finishes the job, nothing is created twice, and all written records are
-// managed.
+// TestEveryCrashConverges crashes a worker at each step of a job in turn. After the worker's lease
+// has expired, a second worker finishes the job. Nothing is created twice, and all written records
+// are managed.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		steps := 0
 		for finished := false; !finished; steps++ {
 			inFakeTime(t, fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				w := newFixture(t)
-				w.connect(t, w.provider)
-				id := w.begin(t).ID
+				fx := newFixture(t)
+				fx.connect(t, fx.provider)
+				id := fx.begin(t).ID
 				l := fake.NewCrashingProcess(steps, after)
-				by := w.worker(dependencies{
-					fake.SteppedMailPlatform(w.fake, l), fake.SteppedDomains(w.store, l), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
+				by := fx.worker(dependencies{
+					fake.SteppedMailPlatform(fx.fake, l), fake.SteppedDomains(fx.store, l), crashingJobs{fx.store, l}, crashingProviders{fx.providers, l},
 				})
-				by.Domains.Writes = crashingWrites{w.store, l}
-				w.runUntilCrash(t, l, by, id)
+				by.Domains.Writes = crashingWrites{fx.store, l}
+				fx.runUntilCrash(t, l, by, id)
 				finished = !l.Dead()
-				if j := w.job(t, id); j.Status == provisioning.Running {
-					w.expire(t, id)
+				if j := fx.job(t, id); j.Status == provisioning.Running {
+					fx.expire(t, id)
 				}
-				w.healthy(t, w.run(t, w.Worker, id))
-				w.requireManaged(t, w.recordsHeld(t)...)
+				fx.healthy(t, fx.run(t, fx.Worker, id))
+				fx.requireManaged(t, fx.recordsHeld(t)...)
 			})
 		}
 		if steps < 25 {
-			t.Fatalf("a job has only %d steps at which a worker can die", steps)
+			t.Fatalf("a job has only %d steps at which a worker can crash", steps)
 		}
 	}
 }
 
 // runUntilCrash runs a job until its worker crashes or the job ends.
-func (w *fixture) runUntilCrash(t *testing.T, l *fake.CrashingProcess, by *Worker, id string) {
+func (fx *fixture) runUntilCrash(t *testing.T, l *fake.CrashingProcess, by *Worker, id string) {
 	t.Helper()
 	for !l.Dead() {
 		err := by.Handle(t.Context(), ports.Wakeup{ID: id})
-		j := w.job(t, id)
+		j := fx.job(t, id)
 		switch {
 		case l.Dead():
 		case err != nil:
 			t.Fatal(err)
 		case j.Status == provisioning.Waiting:
-			w.wait(j.NextAttemptAt)
+			fx.wait(j.NextAttemptAt)
 		default:
 			return
 		}

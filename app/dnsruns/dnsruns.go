@@ -8,8 +8,8 @@
 // changed.
 //
 // Start reading at Service in dnsruns.go and at Worker.Handle in worker.go. Service.Provision is in
-// provision.go, the steps in steps.go, and Undo in undo.go. A worker leases its job (claim.go) and checks the lease
-// before each write (fence.go, app/lease).
+// provision.go, the steps in steps.go, and Undo in undo.go. A worker leases its job (claim.go) and
+// checks the lease before each write (fence.go, app/lease).
 package dnsruns
 
 import (

@@ -65,25 +65,25 @@ func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.Memory)
 // newFixtureIn returns a fixture in an empty database.
 func newFixtureIn(t *testing.T, url string) *fixture {
 	t.Helper()
-	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
-	w.store, w.sealer = apptest.OpenStore(t, url), apptest.NewSealer(t)
-	w.Worker = w.worker(dependencies{w.fake, w.store, w.store, w.providers})
-	w.fake.Connect(theTenant, fake.Setup{})
-	w.fake.DNS.Publish(zone)
+	fx := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
+	fx.store, fx.sealer = apptest.OpenStore(t, url), apptest.NewSealer(t)
+	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
+	fx.fake.Connect(theTenant, fake.Setup{})
+	fx.fake.DNS.Publish(zone)
 	var err error
-	w.acc, err = w.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, w.clock)
+	fx.acc, err = fx.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, fx.clock)
 	must(t, err)
-	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock})
+	_, err = fx.store.Attach(t.Context(), fx.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.clock})
 	must(t, err)
-	w.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
-	added, err := (&domains.Service{Steps: w.Domains}).Add(t.Context(), w.acc, theTenant, zone, nil)
+	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
+	added, err := (&domains.Service{Steps: fx.Domains}).Add(t.Context(), fx.acc, theTenant, zone, nil)
 	must(t, err)
-	w.domain = added.Domain
-	w.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: w.fake.DNS}
-	w.provider.AddZone(zone)
-	w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	w.providers.Know(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
-	return w
+	fx.domain = added.Domain
+	fx.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: fx.fake.DNS}
+	fx.provider.AddZone(zone)
+	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
+	fx.providers.Know(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
+	return fx
 }
 
 // dependencies holds the ports through which a worker changes state.
@@ -94,75 +94,75 @@ type dependencies struct {
 	providers ports.DNSProviders
 }
 
-// worker returns a worker as a new process would have it, with these dependencies.
-func (w *fixture) worker(r dependencies) *Worker {
-	now := func() time.Time { return w.clock }
-	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Facts: w.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+// worker returns the worker of a new process, with these dependencies.
+func (fx *fixture) worker(r dependencies) *Worker {
+	now := func() time.Time { return fx.clock }
+	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
-		Jobs: r.jobs, Queue: w.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
+		Jobs: r.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
 		Traced: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)
 		},
 		Domains: &domainsteps.Steps{
-			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Facts: w.fake, Reconciler: pass, Now: now,
-			Writes:      w.store,
-			Connections: &dnsconnections.Service{Connections: w.store, Providers: r.providers, Sealer: w.sealer, Now: now},
+			Tenants: fx.store, Domains: r.domains, Platform: r.platform, DNS: fx.fake.DNS, Facts: fx.fake, Reconciler: pass, Now: now,
+			Writes:      fx.store,
+			Connections: &dnsconnections.Service{Connections: fx.store, Providers: r.providers, Sealer: fx.sealer, Now: now},
 		},
 	}
 }
 
 // connect adds a connection of the account to the provider.
-func (w *fixture) connect(t *testing.T, at ports.DNSProvider) {
+func (fx *fixture) connect(t *testing.T, at ports.DNSProvider) {
 	t.Helper()
-	w.providers.Hold("cloudflare", "token", &fake.DNSProvider{})
-	_, err := w.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: w.acc.ID, Provider: "cloudflare",
+	fx.providers.Hold("cloudflare", "token", &fake.DNSProvider{})
+	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: fx.acc.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
 	must(t, err)
-	w.providers.Hold("cloudflare", "token", at)
+	fx.providers.Hold("cloudflare", "token", at)
 }
 
-func (w *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
+func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	apptest.ChangeTenant(t, w.store, w.acc.ID, theTenant, change)
+	apptest.ChangeTenant(t, fx.store, fx.acc.ID, theTenant, change)
 }
 
 // begin stores a run with a job for the domain.
-func (w *fixture) begin(t *testing.T) provisioning.Job {
+func (fx *fixture) begin(t *testing.T) provisioning.Job {
 	t.Helper()
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
-	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}, nil))
+	j := provisioning.New(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	return j
 }
 
-func (w *fixture) job(t *testing.T, id string) provisioning.Job {
+func (fx *fixture) job(t *testing.T, id string) provisioning.Job {
 	t.Helper()
-	j, err := w.store.Job(t.Context(), w.acc.ID, id)
+	j, err := fx.store.Job(t.Context(), fx.acc.ID, id)
 	must(t, err)
 	return j
 }
 
 // run executes a job, including all its waits, until it ends or requires an action.
-func (w *fixture) run(t *testing.T, by *Worker, id string) provisioning.Job {
+func (fx *fixture) run(t *testing.T, by *Worker, id string) provisioning.Job {
 	t.Helper()
 	for range 2000 {
 		must(t, by.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
-		j := w.job(t, id)
+		j := fx.job(t, id)
 		if j.Status != provisioning.Waiting {
 			return j
 		}
-		w.wait(j.NextAttemptAt)
+		fx.wait(j.NextAttemptAt)
 	}
-	t.Fatalf("the job waits for ever: %+v", w.job(t, id))
+	t.Fatalf("the job never stops waiting: %+v", fx.job(t, id))
 	return provisioning.Job{}
 }
 
-// wait moves all clocks forward to a time.
-func (w *fixture) wait(until time.Time) {
-	w.fake.Advance(max(0, until.Sub(w.clock)))
-	if until.After(w.clock) {
-		w.clock = until
+// wait moves all clocks forward to until.
+func (fx *fixture) wait(until time.Time) {
+	fx.fake.Advance(max(0, until.Sub(fx.clock)))
+	if until.After(fx.clock) {
+		fx.clock = until
 	}
 }
 
@@ -216,9 +216,9 @@ func records(sets []dns.RRSet) (all []dns.Record) {
 // requireOneOfEach checks the zone after the writes: no record set has a value twice, and the
 // domain has one MX and two texts, ownership and SPF. It also checks that each platform step took
 // effect once.
-func (w *fixture) requireOneOfEach(t *testing.T) {
+func (fx *fixture) requireOneOfEach(t *testing.T) {
 	t.Helper()
-	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	for _, s := range held {
 		if sorted := slices.Sorted(slices.Values(s.Values)); len(slices.Compact(sorted)) != len(s.Values) {
@@ -228,16 +228,16 @@ func (w *fixture) requireOneOfEach(t *testing.T) {
 			t.Errorf("%s %s holds %q", s.Name, s.Type, s.Values)
 		}
 	}
-	for _, deed := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
-		if n := w.fake.Effects(deed); n != 1 {
-			t.Errorf("%s took effect %d times", deed, n)
+	for _, method := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
+		if n := fx.fake.Effects(method); n != 1 {
+			t.Errorf("%s took effect %d times", method, n)
 		}
 	}
 }
 
-func (w *fixture) healthy(t *testing.T, j provisioning.Job) {
+func (fx *fixture) healthy(t *testing.T, j provisioning.Job) {
 	t.Helper()
-	d, err := w.store.DomainByID(t.Context(), w.acc.ID, w.domain.ID)
+	d, err := fx.store.DomainByID(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
 	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.Required != "" {
 		t.Fatalf("the job ended %+v", j)
@@ -245,7 +245,7 @@ func (w *fixture) healthy(t *testing.T, j provisioning.Job) {
 	if !d.Verified || !d.DKIM || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
 		t.Fatalf("stored %+v", d)
 	}
-	w.requireOneOfEach(t)
+	fx.requireOneOfEach(t)
 }
 
 func TestMain(m *testing.M) {

@@ -18,14 +18,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sharedZone is a zone that our workers and its owner change. Our reads and writes are steps.
+// sharedZone is a zone that tenantry's workers and its owner change. The reads and writes of the
+// workers are steps.
 type sharedZone struct {
 	*published
-	// ours are the records that a write of ours added, and that the owner did not remove since.
-	ours map[string]bool
-	// met are the records that a write of ours found as wanted, although they were not there when it
-	// was planned. Decision 0026 lets them count as ours.
-	met map[string]bool
+	// written are the records that a worker's write added, and that the owner has not removed
+	// since.
+	written map[string]bool
+	// foundAsPlanned are records that the owner published between a plan and its write, with the
+	// planned value. By decision 0026 they may count as managed.
+	foundAsPlanned map[string]bool
 }
 
 func (z *sharedZone) Records(ctx context.Context, at dns.Zone) ([]dns.RRSet, error) {
@@ -39,13 +41,13 @@ func (z *sharedZone) Apply(ctx context.Context, at dns.Zone, changes []dns.Chang
 	sets, err := z.published.Apply(ctx, at, changes)
 	for r := range z.records(ctx) {
 		if !before[r] {
-			z.ours[r] = true
+			z.written[r] = true
 		}
 	}
 	for _, c := range changes {
 		for _, v := range c.After.Values {
 			if r := record(c.After.Name, c.After.Type, v); before[r] && !slices.Contains(c.Before.Values, v) {
-				z.met[r] = true
+				z.foundAsPlanned[r] = true
 			}
 		}
 	}
@@ -67,18 +69,18 @@ func (z *sharedZone) records(ctx context.Context) map[string]bool {
 	return all
 }
 
-// put replaces sets, as the owner does.
+// put replaces record sets, as the owner does.
 func (z *sharedZone) put(ctx context.Context, sets ...dns.RRSet) {
 	for _, s := range sets {
 		z.Put(zone, s)
 	}
 	left := z.records(ctx)
-	maps.DeleteFunc(z.ours, func(r string, _ bool) bool { return !left[r] })
+	maps.DeleteFunc(z.written, func(r string, _ bool) bool { return !left[r] })
 	z.show(ctx, dns.Zone{ID: zone, Name: zone})
 }
 
-// steppedJobs makes the calls steps that claim, hold and save a job. A fenced write begins with
-// HoldJob.
+// steppedJobs makes ClaimJob, HoldJob and SaveJob steps of the race. Each write of a worker begins
+// with HoldJob.
 type steppedJobs struct{ ports.DNSJobs }
 
 func (s steppedJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (provisioning.Job, bool, error) {
@@ -96,7 +98,7 @@ func (s steppedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, err
 	return s.DNSJobs.SaveJob(ctx, j)
 }
 
-// zoneRace is a job and a zone whose owner changes it meanwhile.
+// zoneRace is a race between the workers of a job and the owner of its zone.
 type zoneRace struct {
 	*fixture
 	zone    *sharedZone
@@ -106,16 +108,16 @@ type zoneRace struct {
 
 func newZoneRace(t *testing.T) *zoneRace {
 	t.Helper()
-	w := newFixture(t)
-	r := &zoneRace{fixture: w, zone: &sharedZone{w.provider, map[string]bool{}, map[string]bool{}}}
-	w.connect(t, r.zone)
-	r.Jobs = steppedJobs{w.store}
-	v, err := w.Domains.Survey(t.Context(), w.acc.ID, w.domain.ID)
+	fx := newFixture(t)
+	r := &zoneRace{fixture: fx, zone: &sharedZone{fx.provider, map[string]bool{}, map[string]bool{}}}
+	fx.connect(t, r.zone)
+	r.Jobs = steppedJobs{fx.store}
+	v, err := fx.Domains.Survey(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
 	for _, c := range v.Plan.Changes {
 		r.planned = append(r.planned, c.After)
 	}
-	r.id = w.begin(t).ID
+	r.id = fx.begin(t).ID
 	return r
 }
 
@@ -124,8 +126,8 @@ func (r *zoneRace) work(ctx context.Context) error {
 	return withoutLost(r.Handle(ctx, ports.Wakeup{Kind: Kind, ID: r.id}))
 }
 
-// takeOver ends the lease of the worker that has the job, and lets a different worker execute it.
-// Calls of the first worker that are on their way still reach the zone.
+// takeOver ends the lease of the worker that executes the job, and lets a different worker execute
+// it. Calls that the first worker has already sent still reach the zone.
 func (r *zoneRace) takeOver(ctx context.Context) error {
 	interleaving.Step(ctx)
 	j, err := r.store.Job(ctx, r.acc.ID, r.id)
@@ -138,7 +140,7 @@ func (r *zoneRace) takeOver(ctx context.Context) error {
 	return r.work(ctx)
 }
 
-// withoutLost returns nil for the error of a worker that lost its lease.
+// withoutLost returns err, or nil if the worker lost its lease.
 func withoutLost(err error) error {
 	if errors.Is(err, lease.ErrLost) {
 		return nil
@@ -146,7 +148,7 @@ func withoutLost(err error) error {
 	return err
 }
 
-// publishAll is an owner who publishes the planned records by hand.
+// publishAll publishes all planned records, as the owner does by hand.
 func (r *zoneRace) publishAll(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.zone.put(ctx, r.planned...)
@@ -156,14 +158,14 @@ func (r *zoneRace) publishAll(ctx context.Context) error {
 // texts are the planned texts at the apex.
 func (r *zoneRace) texts() dns.RRSet { return dns.Find(r.planned, zone, dns.TXT) }
 
-// publishTexts is an owner who publishes one of the planned sets by hand.
+// publishTexts publishes the planned texts at the apex, as the owner does by hand.
 func (r *zoneRace) publishTexts(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.zone.put(ctx, r.texts())
 	return nil
 }
 
-// addAndPublish is an owner who adds a text, and then replaces the texts by those that are planned.
+// addAndPublish adds a text and then replaces the texts by the planned ones, as the owner does.
 func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	interleaving.Step(ctx)
 	held, err := r.zone.published.Records(ctx, dns.Zone{ID: zone, Name: zone})
@@ -177,8 +179,8 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	return r.publishTexts(ctx)
 }
 
-// In the first race no worker is replaced and no answer is lost. If the owner publishes all records
-// of an intended write within an hour, they count as ours (decision 0026).
+// In the first race, the owner publishes all records of an intended write within an hour. They then
+// count as managed (decision 0026), so this race has no second worker and no lost answer.
 var zoneRaces = []struct {
 	name   string
 	loses  bool // the answer or the request of the first write is lost
@@ -192,8 +194,8 @@ var zoneRaces = []struct {
 
 type actors = []func(*zoneRace, context.Context) error
 
-// maxInterruptions returns how often a soak interrupts an actor of a race. With three actors, twice
-// are more orders than a soak has time for.
+// maxInterruptions returns how often a soak interrupts an actor of a race. With three actors it is
+// once, because a soak has no time for more orders.
 func maxInterruptions(actors int) int {
 	if actors > 2 {
 		return 1
@@ -202,7 +204,7 @@ func maxInterruptions(actors int) int {
 }
 
 // A job runs while the owner of the zone changes it, and while a different worker takes over the
-// job. Every value that is managed after that was written by tenantry.
+// job. Afterwards every managed value is one that tenantry wrote.
 func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 	for _, tt := range zoneRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -217,7 +219,7 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 						all = append(all, func(ctx context.Context) error { return act(r, ctx) })
 					}
 					must(t, errors.Join(o.Run(t.Context(), func() {}, all...)...))
-					r.requireOnlyOurs(t)
+					r.requireOnlyWritten(t)
 					j := r.run(t, r.Worker, r.id)
 					if j.Required != "" {
 						_, err := r.store.RetryJob(t.Context(), r.acc.ID, j.ID, r.clock, nil)
@@ -227,20 +229,20 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 					if j.Status != provisioning.Completed {
 						t.Errorf("the job ended %+v", j)
 					}
-					r.requireOnlyOurs(t)
+					r.requireOnlyWritten(t)
 				})
 			})
 		})
 	}
 }
 
-// requireOnlyOurs checks that tenantry wrote every managed value.
-func (r *zoneRace) requireOnlyOurs(t *testing.T) {
+// requireOnlyWritten checks that tenantry wrote every managed value.
+func (r *zoneRace) requireOnlyWritten(t *testing.T) {
 	t.Helper()
 	managed, err := r.store.Written(t.Context(), r.acc.ID, r.domain.ID)
 	must(t, err)
 	for _, v := range managed {
-		if held := record(v.Name, v.Type, v.Value); !r.zone.ours[held] && !r.zone.met[held] {
+		if held := record(v.Name, v.Type, v.Value); !r.zone.written[held] && !r.zone.foundAsPlanned[held] {
 			t.Errorf("managed is %+v, which the owner published", v)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 // recordsHeld returns the records of the zone at the provider, without SOA and NS, each as its
 // name, type and value.
-func (w *fixture) recordsHeld(t *testing.T) (all []string) {
+func (fx *fixture) recordsHeld(t *testing.T) (all []string) {
 	t.Helper()
-	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	for _, s := range held {
 		for _, value := range s.Values {
@@ -30,9 +30,9 @@ func (w *fixture) recordsHeld(t *testing.T) (all []string) {
 }
 
 // requireManaged checks that exactly these records are managed, and that no write is open.
-func (w *fixture) requireManaged(t *testing.T, want ...string) {
+func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 	t.Helper()
-	written, err := w.store.Written(t.Context(), w.acc.ID, w.domain.ID)
+	written, err := fx.store.Written(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
 	var got []string
 	for _, v := range written {
@@ -42,46 +42,46 @@ func (w *fixture) requireManaged(t *testing.T, want ...string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("managed (-want +got):\n%s", diff)
 	}
-	if open, err := w.store.OpenWrites(t.Context(), w.acc.ID, w.domain.ID); err != nil || len(open) != 0 {
+	if open, err := fx.store.OpenWrites(t.Context(), fx.acc.ID, fx.domain.ID); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 }
 
 // TestRefusedWriteOwnsNothing checks a job whose writes the provider refuses because the zone
-// changed. A customer who then publishes the planned records keeps them as their own.
+// changed. If the customer then publishes the planned records, they are not managed.
 func TestRefusedWriteOwnsNothing(t *testing.T) {
-	w := newFixture(t)
-	w.connect(t, changingZone{w.provider})
-	j := w.run(t, w.Worker, w.begin(t).ID)
+	fx := newFixture(t)
+	fx.connect(t, changingZone{fx.provider})
+	j := fx.run(t, fx.Worker, fx.begin(t).ID)
 	if j.Required != provisioning.ZoneChanged {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
-	w.requireManaged(t)
-	v, err := w.Domains.Survey(t.Context(), w.acc.ID, w.domain.ID)
+	fx.requireManaged(t)
+	v, err := fx.Domains.Survey(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
 	for _, c := range v.Plan.Changes {
-		w.provider.Put(zone, c.After)
+		fx.provider.Put(zone, c.After)
 	}
-	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
-	published := w.recordsHeld(t)
-	w.providers.Hold("cloudflare", "token", w.provider)
-	_, err = w.store.RetryJob(t.Context(), w.acc.ID, j.ID, w.clock, nil)
+	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
+	published := fx.recordsHeld(t)
+	fx.providers.Hold("cloudflare", "token", fx.provider)
+	_, err = fx.store.RetryJob(t.Context(), fx.acc.ID, j.ID, fx.clock, nil)
 	must(t, err)
-	w.healthy(t, w.run(t, w.Worker, j.ID))
-	w.requireManaged(t, slices.DeleteFunc(w.recordsHeld(t), func(r string) bool { return slices.Contains(published, r) })...)
+	fx.healthy(t, fx.run(t, fx.Worker, j.ID))
+	fx.requireManaged(t, slices.DeleteFunc(fx.recordsHeld(t), func(r string) bool { return slices.Contains(published, r) })...)
 }
 
-// TestLostAnswerIsResolved checks that the values of a write whose answer was lost are managed
-// exactly if the write was made.
+// TestLostAnswerIsResolved loses the answer to the first write. Whether or not the write was made,
+// the job succeeds, and all records at the provider are managed.
 func TestLostAnswerIsResolved(t *testing.T) {
 	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.connect(t, w.provider)
-			id := w.begin(t).ID
-			w.provider.Lose(made)
-			w.healthy(t, w.run(t, w.Worker, id))
-			w.requireManaged(t, w.recordsHeld(t)...)
+			fx := newFixture(t)
+			fx.connect(t, fx.provider)
+			id := fx.begin(t).ID
+			fx.provider.Lose(made)
+			fx.healthy(t, fx.run(t, fx.Worker, id))
+			fx.requireManaged(t, fx.recordsHeld(t)...)
 		})
 	}
 }
@@ -111,18 +111,18 @@ func (p editedAfterLoss) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 // TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose sets were
 // edited before the next read. Its values may be the customer's, so none of them is managed.
 func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
-	w := newFixture(t)
-	w.connect(t, editedAfterLoss{w.provider, new(bool)})
-	id := w.begin(t).ID
-	w.until(t, id, provisioning.StagePropagation)
-	first := w.recordsHeld(t)
-	w.requireManaged(t)
-	j := w.job(t, id)
-	w.wait(j.NextAttemptAt)
-	if j = w.run(t, w.Worker, id); j.Status != provisioning.Completed {
+	fx := newFixture(t)
+	fx.connect(t, editedAfterLoss{fx.provider, new(bool)})
+	id := fx.begin(t).ID
+	fx.runUntil(t, id, provisioning.StagePropagation)
+	first := fx.recordsHeld(t)
+	fx.requireManaged(t)
+	j := fx.job(t, id)
+	fx.wait(j.NextAttemptAt)
+	if j = fx.run(t, fx.Worker, id); j.Status != provisioning.Completed {
 		t.Fatalf("the job ended %+v", j)
 	}
-	w.requireManaged(t, slices.DeleteFunc(w.recordsHeld(t), func(r string) bool { return slices.Contains(first, r) })...)
+	fx.requireManaged(t, slices.DeleteFunc(fx.recordsHeld(t), func(r string) bool { return slices.Contains(first, r) })...)
 }
 
 // overlapping makes each write and reports that it overlapped with a change of someone else.
@@ -135,18 +135,18 @@ func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change
 	return nil, dns.Overlapped()
 }
 
-// TestOverlappingWriteStopsTheJob checks that a person learns of a value that a write may have
-// overwritten, and that the written records are managed.
+// TestOverlappingWriteStopsTheJob checks that a job stops with an action if its write may have
+// overwritten a value, and that the written records are managed.
 func TestOverlappingWriteStopsTheJob(t *testing.T) {
-	w := newFixture(t)
-	w.connect(t, overlapping{w.provider})
-	j := w.run(t, w.Worker, w.begin(t).ID)
+	fx := newFixture(t)
+	fx.connect(t, overlapping{fx.provider})
+	j := fx.run(t, fx.Worker, fx.begin(t).ID)
 	if j.Required != provisioning.ZoneChanged || j.ZoneChanges != 0 {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
-	w.requireManaged(t, w.recordsHeld(t)...)
-	w.providers.Hold("cloudflare", "token", w.provider)
-	_, err := w.store.RetryJob(t.Context(), w.acc.ID, j.ID, w.clock, nil)
+	fx.requireManaged(t, fx.recordsHeld(t)...)
+	fx.providers.Hold("cloudflare", "token", fx.provider)
+	_, err := fx.store.RetryJob(t.Context(), fx.acc.ID, j.ID, fx.clock, nil)
 	must(t, err)
-	w.healthy(t, w.run(t, w.Worker, j.ID))
+	fx.healthy(t, fx.run(t, fx.Worker, j.ID))
 }

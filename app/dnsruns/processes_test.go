@@ -21,9 +21,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// testLease returns the duration of the lease that a stopped or killed process loses. It is long
-// enough that a running process renews the lease even on a slow machine. A soak uses the duration
-// of production.
+// testLease returns the duration of the leases in tests that stop or kill a process. A running
+// process can renew such a lease in time even on a slow machine. A soak uses the duration of
+// production.
 func testLease() time.Duration {
 	if soak.On() {
 		return defaultLease
@@ -43,12 +43,12 @@ type secondProcess struct {
 func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	t.Helper()
 	url := testserver.Database(t)
-	w := newFixtureIn(t, url)
-	w.connect(t, w.provider)
+	fx := newFixtureIn(t, url)
+	fx.connect(t, fx.provider)
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
+	j := provisioning.New(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
-	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}, nil))
+	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	o := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	o.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
 	o.cmd.Stderr = os.Stderr
@@ -63,11 +63,11 @@ func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 		_ = o.cmd.Process.Kill()
 		_ = o.cmd.Wait()
 	})
-	return w, id, o
+	return fx, id, o
 }
 
-// until reads the output of the process up to a word.
-func (o *secondProcess) until(t *testing.T, word string) (before []string) {
+// readUntil reads the output of the process up to word, and returns the lines before it.
+func (o *secondProcess) readUntil(t *testing.T, word string) (before []string) {
 	t.Helper()
 	for {
 		line, err := o.lines.ReadString('\n')
@@ -88,33 +88,33 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			w, id, o := shared(t, point)
-			said := o.until(t, "here")
+			fx, id, o := shared(t, point)
+			lines := o.readUntil(t, "here")
 			must(t, o.cmd.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
-			w.Lease = testLease()
-			for w.job(t, id).Epoch == 1 {
-				must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
+			fx.Lease = testLease()
+			for fx.job(t, id).Epoch == 1 {
+				must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 				<-time.After(20 * time.Millisecond)
 			}
-			ours := w.run(t, w.Worker, id)
+			finished := fx.run(t, fx.Worker, id)
 			<-time.After(time.Until(stopped.Add(testLease())))
 			_, err := io.WriteString(o.in, "on\n")
 			must(t, err)
 			must(t, o.cmd.Process.Signal(syscall.SIGCONT))
-			said = append(said, o.until(t, "ended")...)
-			if n := strings.Count(strings.Join(said, " "), "wrote"); n != writes {
+			lines = append(lines, o.readUntil(t, "ended")...)
+			if n := strings.Count(strings.Join(lines, " "), "wrote"); n != writes {
 				t.Errorf("the stopped process wrote %d times, want %d", n, writes)
 			}
-			if got := w.job(t, id); got != ours {
-				t.Errorf("the job was %+v, and is %+v", ours, got)
+			if got := fx.job(t, id); got != finished {
+				t.Errorf("the job was %+v, and is %+v", finished, got)
 			}
 		})
 	}
 }
 
 // TestAKilledProcessIsRescued kills a process that holds a job. The sweep of the test's worker
-// finds the job, and the worker finishes it. With the lease and the sweep of production this takes
+// finds the job, and the worker finishes it. With production's lease and sweep interval this takes
 // at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
@@ -122,8 +122,8 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	if soak.On() {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
-	w, id, o := shared(t, beforeSave)
-	o.until(t, "here")
+	fx, id, o := shared(t, beforeSave)
+	o.readUntil(t, "here")
 	url := strings.TrimPrefix(o.cmd.Env[len(o.cmd.Env)-3], databaseEnv+"=")
 	_, err := queue.Migrate(t.Context(), url)
 	must(t, err)
@@ -136,12 +136,12 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 		must(t, river.Close(ctx))
 	})
 	taken := make(chan time.Time, 100)
-	heir := w.worker(dependencies{w.fake, w.store, w.store, w.providers})
+	heir := fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
 	heir.Lease, heir.Queue = testLease(), river
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
 			err := heir.Handle(ctx, wakeup)
-			if j, lost := w.store.Job(ctx, w.acc.ID, id); lost == nil && j.Epoch > 1 {
+			if j, lost := fx.store.Job(ctx, fx.acc.ID, id); lost == nil && j.Epoch > 1 {
 				taken <- time.Now()
 			}
 			return err
@@ -152,8 +152,8 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	killed := time.Now()
 	select {
 	case at := <-taken:
-		t.Logf("the job went on after %s", at.Sub(killed))
+		t.Logf("a worker continued the job after %s", at.Sub(killed))
 	case <-time.After(limit):
-		t.Fatalf("no worker took the job over within %s: %+v", limit, w.job(t, id))
+		t.Fatalf("no worker claimed the job within %s: %+v", limit, fx.job(t, id))
 	}
 }

@@ -53,8 +53,8 @@ type pausedJobs struct {
 	wait  *pausePoint
 }
 
-// HoldJob waits only in the lease check before a write. The context of this check is that of a step
-// and has a deadline.
+// HoldJob waits only in the lease check before a write. Only this check is called with the context
+// of a step, which has a deadline.
 func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	_, step := ctx.Deadline()
 	if step && p.point == beforeCheck {
@@ -94,22 +94,22 @@ func runSecondProcess(point string) {
 	ctx := context.Background()
 	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
 	check(err)
-	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
-	w.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
+	fx := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
+	fx.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
 	check(err)
-	w.fake.Connect(theTenant, fake.Setup{})
-	w.fake.DNS.Publish(zone)
-	_, err = w.fake.For(theTenant).AddDomain(ctx, zone)
+	fx.fake.Connect(theTenant, fake.Setup{})
+	fx.fake.DNS.Publish(zone)
+	_, err = fx.fake.For(theTenant).AddDomain(ctx, zone)
 	check(err)
-	records, err := w.fake.For(theTenant).Records(ctx, zone)
+	records, err := fx.fake.For(theTenant).Records(ctx, zone)
 	check(err)
-	w.fake.DNS.Publish(zone, records.Verification...)
-	jobs := pausedJobs{w.store, point, &pausePoint{lines: bufio.NewReader(os.Stdin)}}
-	worker := w.worker(dependencies{announcingPlatform{w.fake}, w.store, jobs, w.providers})
+	fx.fake.DNS.Publish(zone, records.Verification...)
+	jobs := pausedJobs{fx.store, point, &pausePoint{lines: bufio.NewReader(os.Stdin)}}
+	worker := fx.worker(dependencies{announcingPlatform{fx.fake}, fx.store, jobs, fx.providers})
 	worker.Lease = lease
 	err = worker.Handle(ctx, ports.Wakeup{Kind: Kind, ID: os.Getenv(jobEnv)})
 	fmt.Println("ended", err)
-	check(w.store.Close())
+	check(fx.store.Close())
 }
 
 func check(err error) {

@@ -22,15 +22,15 @@ const (
 )
 
 // undo returns the undo over the fixture's store and providers.
-func (w *fixture) undo() *Undo { return &Undo{Writes: w.store, Zones: w.Domains, Now: w.Now} }
+func (fx *fixture) undo() *Undo { return &Undo{Writes: fx.store, Zones: fx.Domains, Now: fx.Now} }
 
-// withRecords gives the zone records of the customer and connects the account.
-func (w *fixture) withRecords(t *testing.T) {
+// withRecords adds records of the customer to the zone, and connects the account.
+func (fx *fixture) withRecords(t *testing.T) {
 	t.Helper()
-	w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{customersSPF, customersText}})
-	w.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"32767 ms99.msv1.invalid"}})
-	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
-	w.connect(t, w.provider)
+	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{customersSPF, customersText}})
+	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"32767 ms99.msv1.invalid"}})
+	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
+	fx.connect(t, fx.provider)
 }
 
 // undoActions returns the number of values for each action of an undo.
@@ -44,42 +44,43 @@ func undoActions(zones []UndoneZone) map[dns.UndoAction]int {
 	return counts
 }
 
-func (w *fixture) requireHeld(t *testing.T, want []string) {
+func (fx *fixture) requireHeld(t *testing.T, want []string) {
 	t.Helper()
-	if diff := cmp.Diff(want, w.recordsHeld(t)); diff != "" {
+	if diff := cmp.Diff(want, fx.recordsHeld(t)); diff != "" {
 		t.Errorf("the zone (-want +got):\n%s", diff)
 	}
 }
 
 func TestUndoPutsBackWhatARunChanged(t *testing.T) {
-	w := newFixture(t)
-	w.withRecords(t)
-	before := w.recordsHeld(t)
-	j := w.run(t, w.Worker, w.begin(t).ID)
+	fx := newFixture(t)
+	fx.withRecords(t)
+	before := fx.recordsHeld(t)
+	j := fx.run(t, fx.Worker, fx.begin(t).ID)
 	if j.Status != provisioning.Completed {
 		t.Fatalf("the job ended %+v", j)
 	}
-	after := w.recordsHeld(t)
-	planned, err := w.undo().Plan(t.Context(), j.RunID)
+	after := fx.recordsHeld(t)
+	planned, err := fx.undo().Plan(t.Context(), j.RunID)
 	must(t, err)
-	w.requireHeld(t, after)
-	w.requireManaged(t, slices.DeleteFunc(slices.Clone(after), func(r string) bool { return slices.Contains(before, r) })...)
-	done, err := w.undo().Run(t.Context(), j.RunID)
+	fx.requireHeld(t, after)
+	fx.requireManaged(t, slices.DeleteFunc(slices.Clone(after), func(r string) bool { return slices.Contains(before, r) })...)
+	done, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	w.requireHeld(t, before)
-	w.requireManaged(t)
+	fx.requireHeld(t, before)
+	fx.requireManaged(t)
 	if diff := cmp.Diff(undoActions(planned), undoActions(done)); diff != "" || undoActions(done)[dns.UndoLeave] != 0 {
 		t.Errorf("planned and done: %v, %s", undoActions(done), diff)
 	}
 
-	// The customer publishes a record as the run had written it. A second undo does not touch it.
-	w.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
-	customers := w.recordsHeld(t)
-	if again, err := w.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {
+	// The customer publishes a record that equals one of the run's records. A second undo does not
+	// change it.
+	fx.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
+	customers := fx.recordsHeld(t)
+	if again, err := fx.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	w.requireHeld(t, customers)
-	events, err := w.store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 10})
+	fx.requireHeld(t, customers)
+	events, err := fx.store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 10})
 	must(t, err)
 	if n := len(slices.DeleteFunc(events, func(e audit.Event) bool { return e.Action != audit.UndoDNS })); n != 1 {
 		t.Errorf("%d audit events", n)
@@ -87,81 +88,82 @@ func TestUndoPutsBackWhatARunChanged(t *testing.T) {
 }
 
 func TestUndoLeavesAloneWhatWasChangedSince(t *testing.T) {
-	w := newFixture(t)
-	w.withRecords(t)
-	j := w.run(t, w.Worker, w.begin(t).ID)
-	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
+	fx := newFixture(t)
+	fx.withRecords(t)
+	j := fx.run(t, fx.Worker, fx.begin(t).ID)
+	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	texts := dns.Find(held, zone, dns.TXT)
 	i := slices.IndexFunc(texts.Values, func(v string) bool { return len(v) > 6 && v[:6] == "v=spf1" })
 	texts.Values[i] = "v=spf1 -all"
 	texts.Values = append(texts.Values, "added since")
-	w.provider.Put(zone, texts)
-	w.provider.Put(zone, dns.RRSet{Name: "_dmarc." + zone, Type: dns.TXT})
-	done, err := w.undo().Run(t.Context(), j.RunID)
+	fx.provider.Put(zone, texts)
+	fx.provider.Put(zone, dns.RRSet{Name: "_dmarc." + zone, Type: dns.TXT})
+	done, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
 	counts := undoActions(done)
 	if counts[dns.UndoLeave] != 1 || counts[dns.UndoNothing] != 1 {
 		t.Errorf("got %v", counts)
 	}
-	w.requireHeld(t, []string{
+	fx.requireHeld(t, []string{
 		zone + " MX 32767 ms99.msv1.invalid", zone + " TXT added since", zone + " TXT " + customersText, zone + " TXT v=spf1 -all",
 	})
 }
 
 // TestUndoEndsTheRun checks that a waiting job of the run does not write the records again.
 func TestUndoEndsTheRun(t *testing.T) {
-	w := newFixture(t)
-	w.withRecords(t)
-	before := w.recordsHeld(t)
-	id := w.begin(t).ID
-	j := w.until(t, id, provisioning.StagePropagation)
-	_, err := w.undo().Run(t.Context(), j.RunID)
+	fx := newFixture(t)
+	fx.withRecords(t)
+	before := fx.recordsHeld(t)
+	id := fx.begin(t).ID
+	j := fx.runUntil(t, id, provisioning.StagePropagation)
+	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	w.requireHeld(t, before)
-	w.wait(j.NextAttemptAt)
-	must(t, w.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
-	if j = w.job(t, id); j.Status != provisioning.Failed || j.Message == "" {
-		t.Errorf("the job stands %+v", j)
+	fx.requireHeld(t, before)
+	fx.wait(j.NextAttemptAt)
+	must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
+	if j = fx.job(t, id); j.Status != provisioning.Failed || j.Message == "" {
+		t.Errorf("the job is %+v", j)
 	}
-	w.requireHeld(t, before)
+	fx.requireHeld(t, before)
 }
 
-// TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of its
-// write.
+// TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of
+// its write.
 func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
-	w := newFixture(t)
-	w.withRecords(t)
-	before := w.recordsHeld(t)
-	id := w.begin(t).ID
-	w.provider.Lose(true)
-	j := w.until(t, id, provisioning.StageApply)
-	if slices.Equal(before, w.recordsHeld(t)) {
+	fx := newFixture(t)
+	fx.withRecords(t)
+	before := fx.recordsHeld(t)
+	id := fx.begin(t).ID
+	fx.provider.Lose(true)
+	j := fx.runUntil(t, id, provisioning.StageApply)
+	if slices.Equal(before, fx.recordsHeld(t)) {
 		t.Fatal("nothing was written")
 	}
-	_, err := w.undo().Run(t.Context(), j.RunID)
+	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	w.requireHeld(t, before)
-	w.requireManaged(t)
+	fx.requireHeld(t, before)
+	fx.requireManaged(t)
 }
 
-// TestInterruptedUndoIsRepeated loses the answer of the provider. The repetition finishes the undo.
+// TestInterruptedUndoIsRepeated checks that a repeated undo finishes after the provider's answer
+// was lost.
 func TestInterruptedUndoIsRepeated(t *testing.T) {
 	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.withRecords(t)
-			before := w.recordsHeld(t)
-			j := w.run(t, w.Worker, w.begin(t).ID)
-			w.provider.Lose(made)
-			if _, err := w.undo().Run(t.Context(), j.RunID); err == nil {
+			fx := newFixture(t)
+			fx.withRecords(t)
+			before := fx.recordsHeld(t)
+			j := fx.run(t, fx.Worker, fx.begin(t).ID)
+			fx.provider.Lose(made)
+			if _, err := fx.undo().Run(t.Context(), j.RunID); err == nil {
 				t.Fatal("the answer was lost without an error")
 			}
-			w.requireManaged(t)
-			_, err := w.undo().Run(t.Context(), j.RunID)
+			fx.requireManaged(t)
+			_, err := fx.undo().Run(t.Context(), j.RunID)
 			must(t, err)
-			w.requireHeld(t, before)
-			if left, err := w.undo().Plan(t.Context(), j.RunID); err != nil || len(left) != 0 {
+			fx.requireHeld(t, before)
+			if left, err := fx.undo().Plan(t.Context(), j.RunID); err != nil || len(left) != 0 {
 				t.Errorf("left: %+v, %v", left, err)
 			}
 		})
@@ -169,32 +171,32 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 }
 
 func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
-	w := newFixture(t)
-	w.withRecords(t)
-	if _, err := w.undo().Run(t.Context(), w.domain.ID); !errors.Is(err, fault.RunNotFound) {
+	fx := newFixture(t)
+	fx.withRecords(t)
+	if _, err := fx.undo().Run(t.Context(), fx.domain.ID); !errors.Is(err, fault.RunNotFound) {
 		t.Errorf("an unknown run: %v", err)
 	}
-	j := w.run(t, w.Worker, w.begin(t).ID)
-	after := w.recordsHeld(t)
-	connections, err := w.Domains.Connections.List(t.Context(), w.acc.ID)
+	j := fx.run(t, fx.Worker, fx.begin(t).ID)
+	after := fx.recordsHeld(t)
+	connections, err := fx.Domains.Connections.List(t.Context(), fx.acc.ID)
 	must(t, err)
 	for _, c := range connections {
-		_, err := w.Domains.Connections.Remove(t.Context(), c.ID)
+		_, err := fx.Domains.Connections.Remove(t.Context(), c.ID)
 		must(t, err)
 	}
-	managed, err := w.store.Written(t.Context(), w.acc.ID, w.domain.ID)
+	managed, err := fx.store.Written(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
-	if _, err := w.undo().Run(t.Context(), j.RunID); !errors.Is(err, fault.ConnectionRequired) {
+	if _, err := fx.undo().Run(t.Context(), j.RunID); !errors.Is(err, fault.ConnectionRequired) {
 		t.Errorf("without a connection: %v", err)
 	}
-	w.requireHeld(t, after)
-	if still, err := w.store.Written(t.Context(), w.acc.ID, w.domain.ID); err != nil || !slices.Equal(managed, still) {
+	fx.requireHeld(t, after)
+	if still, err := fx.store.Written(t.Context(), fx.acc.ID, fx.domain.ID); err != nil || !slices.Equal(managed, still) {
 		t.Errorf("managed after a refused undo: %+v, %v", still, err)
 	}
-	w.connect(t, w.provider)
-	_, err = w.undo().Run(t.Context(), j.RunID)
+	fx.connect(t, fx.provider)
+	_, err = fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
-	if slices.Equal(after, w.recordsHeld(t)) {
+	if slices.Equal(after, fx.recordsHeld(t)) {
 		t.Error("with a connection nothing was put back")
 	}
 }

@@ -11,7 +11,8 @@
 //   - run.go: examination, finding, the list of checks, and how they run.
 //   - check_database.go: the database, its migrations, and Redis.
 //   - check_credentials.go: secrets, certificates, and the keyset of encryption keys.
-//   - check_plugins.go: the plugin catalog, whether each plugin starts, and the settings of providers.
+//   - check_plugins.go: the plugin catalog, whether each plugin starts, and the settings of
+//     providers.
 //   - check_mail.go: the mail platform and its settings.
 //   - check_network.go: DNS resolution, and the public URL.
 //   - check_clock.go: the clock of this machine.

@@ -184,7 +184,7 @@ func TestAddInTrouble(t *testing.T) {
 			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, time.Now())
 			must(t, err)
 			if d.JustReserved == tt.kept {
-				t.Fatalf("the place was kept: %v, want %v", !d.JustReserved, tt.kept)
+				t.Fatalf("the slot was kept: %v, want %v", !d.JustReserved, tt.kept)
 			}
 			got := h.added(t)
 			if got.Exists != (tt.want == (fault.Code{})) {
@@ -197,12 +197,12 @@ func TestAddInTrouble(t *testing.T) {
 	}
 }
 
-// storedDomains is a name for ports.Domains under which it can be embedded: ports.Domains has a
-// method Domains.
+// storedDomains is an alias under which a type can embed ports.Domains. A field with the name
+// Domains would hide the method Domains.
 type storedDomains = ports.Domains
 
-// contestedDomains is a store in which a later request reserves each domain again, right after its
-// reservation.
+// contestedDomains is a store in which a later request reserves each domain again, right after the
+// first request has reserved it.
 type contestedDomains struct {
 	storedDomains
 	// later is called with the reservation of the later request.
@@ -249,8 +249,8 @@ func TestAddSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	}
 }
 
-// TestAddFindsWhatThePlatformShowsLate checks that Add waits for the platform's replicas after an
-// unknown outcome.
+// TestAddFindsWhatThePlatformShowsLate checks that Add waits for lagging replicas of the platform
+// after an unknown outcome.
 func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
 	h := newFixture(t)
 	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
@@ -271,8 +271,8 @@ func TestConsentGoneIsStored(t *testing.T) {
 	}
 }
 
-// TestAfterTheConsentWasLost checks that no call reaches the platform once the consent is known to
-// be gone. The error is about the consent, not about the state of tenant or domain.
+// TestAfterTheConsentWasLost checks that no call reaches the platform once the stored consent is
+// revoked. The error names the consent, not the state of the tenant or the domain.
 func TestAfterTheConsentWasLost(t *testing.T) {
 	h := newFixture(t)
 	h.added(t)
@@ -312,7 +312,7 @@ func TestDKIMStatusWithoutConsent(t *testing.T) {
 	_, err = h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.AccessDenied)
 	if h.fake.Calls("Signing") != calls {
-		t.Fatal("the platform was asked")
+		t.Fatal("the platform was called")
 	}
 }
 
@@ -333,7 +333,7 @@ func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 	list, err := h.List(t.Context(), h.acc.ID, guid)
 	must(t, err)
 	if held := len(h.fake.Holds(guid).Domains); held != domain.MaxPerTenant || len(list) != held {
-		t.Fatalf("the platform holds %d, the store %d", held, len(list))
+		t.Fatalf("the platform has %d, the store %d", held, len(list))
 	}
 }
 

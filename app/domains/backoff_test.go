@@ -52,6 +52,6 @@ func TestOneAccountCannotStopTheChecks(t *testing.T) {
 		read("eve", "eve.test")
 	}
 	if !w.backoff.active(now) {
-		t.Fatal("the checks go on although no domain answers")
+		t.Fatal("the checks continue although no domain answers")
 	}
 }

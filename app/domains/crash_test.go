@@ -41,8 +41,8 @@ func (h *fixture) publishAll(t *testing.T) {
 	h.fake.DNS.Publish(zone, append(append(records.Verification, records.Service...), signing.Selector1, signing.Selector2)...)
 }
 
-// TestEveryCrashConverges crashes the process at every step of the walk in turn. A new process
-// repeats the walk and succeeds, and nothing is created twice.
+// TestEveryCrashConverges crashes the process at each step of walk in turn. A new process repeats
+// walk and succeeds, and nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {

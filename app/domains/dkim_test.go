@@ -91,7 +91,7 @@ func TestEnableDKIMRefusals(t *testing.T) {
 				t.Fatalf("stored as enabled %v, asked %d times", h.stored(t).DKIM, h.fake.Calls("EnableSigning"))
 			}
 			if h.tenant(t).Consent != tenant.ConsentGranted {
-				t.Fatal("a consent that holds is stored as revoked")
+				t.Fatal("a valid consent is stored as revoked")
 			}
 		})
 	}

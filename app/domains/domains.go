@@ -4,9 +4,9 @@
 // DNS every day.
 //
 // Start reading at Service in domains.go. Adding is in add.go and platform_add.go, verification in
-// verify.go, DKIM in dkim.go, removal in remove.go. Watch, the daily check with its backoff during a resolver outage, is
-// in watch.go. Steps that provisioning jobs share, such as the plan of the DNS records, are in
-// app/domainsteps.
+// verify.go, DKIM in dkim.go, removal in remove.go. Watch, the daily check with its backoff during
+// a resolver outage, is in watch.go. Steps that provisioning jobs share, such as the plan of the
+// DNS records, are in app/domainsteps.
 package domains
 
 import (

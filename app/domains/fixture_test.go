@@ -63,7 +63,7 @@ func newFixture(t *testing.T) *fixture {
 	return h
 }
 
-// service returns a service as a new process would have it, with the same store and platform.
+// service returns the service of a new process, with this platform and this store.
 func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 	pass := &reconcile.Pass{
 		Platform: p, Domains: d, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
@@ -75,7 +75,8 @@ func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 	}}
 }
 
-// lag makes the mail server accept no domain within a pass. It is for tests in fake time.
+// lag makes the mail server accept a domain only after more time than a pass has. It is for tests
+// in fake time.
 func (h *fixture) lag() {
 	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
 	h.Reconciler.Limit = 100 * time.Millisecond

@@ -25,8 +25,8 @@ var addFaults = []fake.Fault{
 }
 
 // Two requests with their own Idempotency-Keys add the same domain, and the platform fails one of
-// them. If one request succeeds, its domain is stored. The platform has no domain without a row, so
-// that each domain counts towards the tenant's limit.
+// them. If one request succeeds, the domain is stored. Every domain at the platform has a row, so
+// it counts towards the tenant's limit.
 func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {
 		synctest.Test(t, func(t *testing.T) {

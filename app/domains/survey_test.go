@@ -86,7 +86,7 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 		Written: []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}})
 	must(t, err)
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
-		t.Errorf("only intended by us: %s", got)
+		t.Errorf("only intended, never confirmed: %s", got)
 	}
 	must(t, h.store.ConfirmWrite(t.Context(), h.acc.ID, id))
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "update own_superseded" {
@@ -155,8 +155,8 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 	}
 }
 
-// TestSurveyAsksNoMoreProvidersThanItMust checks that the provider detected from the name servers
-// is asked first. If it serves the zone, no other provider is asked.
+// TestSurveyAsksNoMoreProvidersThanItMust checks that the service first asks the provider that it
+// detects from the name servers. If this provider serves the zone, no other provider is asked.
 func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
 	h := newFixture(t)
 	h.providers.Know(cloud)

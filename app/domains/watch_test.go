@@ -101,7 +101,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 	}
 	w.fake.DNS.Publish(zone, without("")...)
 	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
-		t.Fatalf("all is back: %+v, %+v", got.Health, got.Status)
+		t.Fatalf("all objects are listed again: %+v, %+v", got.Health, got.Status)
 	}
 	if !slices.Equal(w.checked, []Check{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
 		t.Fatalf("Checked was called with %v", w.checked)
@@ -123,8 +123,8 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	}
 }
 
-// TestWatchReadsOnlyWhatIsDue checks that a domain that was read meanwhile is not read again, and
-// that a deleted domain is no error.
+// TestWatchReadsOnlyWhatIsDue checks that a domain that another operation has read is not read
+// again, and that a deleted domain causes no error.
 func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	w := newWatchFixture(t)
 	d := w.healthy(t)
@@ -146,8 +146,8 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-// many adds verified domains that were never checked; answers selects those whose DNS answers.
-func (w *watchFixture) many(t *testing.T, n int, answers func(i int) bool) {
+// addMany adds verified domains that were never checked; answers selects those whose DNS answers.
+func (w *watchFixture) addMany(t *testing.T, n int, answers func(i int) bool) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
@@ -164,14 +164,14 @@ func (w *watchFixture) many(t *testing.T, n int, answers func(i int) bool) {
 func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	w := newWatchFixture(t)
 	const domains, tick = 200, 30 * time.Minute
-	w.many(t, domains, func(int) bool { return true })
+	w.addMany(t, domains, func(int) bool { return true })
 	w.clock = w.clock.Add(domain.Day / 2)
 	seen := map[string]int{}
 	for range int(domain.Day / tick) {
 		began := time.Now()
 		woken := w.tick(t, tick)
 		if len(woken) > domain.Share(domains, tick) {
-			t.Fatalf("a tick wakes %d of %d", len(woken), domains)
+			t.Fatalf("a tick woke %d of %d", len(woken), domains)
 		}
 		for i, wakeup := range woken {
 			seen[wakeup.ID]++
@@ -194,7 +194,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 // TestCheckDueWakesAllDueDomainsAtOnce checks that CheckDue does not spread the checks over time.
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	w := newWatchFixture(t)
-	w.many(t, 5, func(int) bool { return true })
+	w.addMany(t, 5, func(int) bool { return true })
 	w.clock = w.clock.Add(-domain.Day)
 	must(t, w.CheckDue(t.Context()))
 	if len(w.woken) != 0 {
@@ -212,13 +212,13 @@ func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	}
 }
 
-// mute is a resolver that gets no answer for some names.
-type mute struct {
+// silentDNS is a resolver that gets no answer for some names.
+type silentDNS struct {
 	ports.DNSReader
 	to func(name string) bool
 }
 
-func (m mute) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+func (m silentDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	if m.to(name) {
 		return dns.ZoneRead{}, errors.New("no answer")
 	}
@@ -227,9 +227,9 @@ func (m mute) Read(ctx context.Context, owner access.AccountID, name string, wan
 
 func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w := newWatchFixture(t)
-	w.many(t, 40, func(int) bool { return true })
+	w.addMany(t, 40, func(int) bool { return true })
 	down := false
-	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { return down }}
+	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { return down }}
 	w.tick(t, time.Hour) // 2 of the 40
 	down = true
 	for range 10 {
@@ -248,16 +248,16 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	w.tick(t, time.Hour)
 	w.tick(t, time.Hour)
 	if last := w.checked[len(w.checked)-4:]; slices.Contains(last, CheckSilent) {
-		t.Fatalf("it goes on: %v", last)
+		t.Fatalf("the checks continue: %v", last)
 	}
 }
 
-// TestWatchGoesOnOverDeadDomains checks that one customer's dead name servers do not delay the
-// checks of other domains.
+// TestWatchGoesOnOverDeadDomains checks that name servers of one customer that do not answer do not
+// delay the checks of other domains.
 func TestWatchGoesOnOverDeadDomains(t *testing.T) {
 	w := newWatchFixture(t)
-	w.many(t, 60, func(i int) bool { return true })
-	w.Watch.DNS = mute{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
+	w.addMany(t, 60, func(i int) bool { return true })
+	w.Watch.DNS = silentDNS{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
 	for range 60 {
 		w.tick(t, time.Hour)
 	}
@@ -302,7 +302,7 @@ func TestWatchMeetsTrouble(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
-	w.Watch.DNS = mute{w.fake.DNS, func(string) bool { stop(); return true }}
+	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
 	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.acc.ID}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}

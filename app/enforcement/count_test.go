@@ -91,7 +91,7 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	passes := 1
 	for pages = 0; fx.run(t) != nil; pages = 0 {
 		if passes++; !slices.Equal(fx.storedBlocked(t), []string{bob.Address}) || fx.shownSends(t, bob.Address) != 20 || passes > 6 {
-			t.Fatalf("pass %d: blocked are %q", passes, fx.storedBlocked(t))
+			t.Fatalf("pass %d: the blocked mailboxes are %q", passes, fx.storedBlocked(t))
 		}
 	}
 	if today == 0 {
@@ -102,7 +102,7 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	}
 	fx.checkConsistent(t)
 	if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{bob.Address}) {
-		t.Fatalf("blocked are %q", blocked)
+		t.Fatalf("the blocked mailboxes are %q", blocked)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		if err := fx.Run(ctx, fx.owner, fx.id); err == nil || ctx.Err() != nil || len(fx.storedBlocked(t)) != 0 {
-			t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
 		end()
 		fx.advance(sendlimit.MinInterval)
@@ -174,7 +174,7 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 	for passes := 0; len(fx.storedBlocked(t)) < len(all); passes++ {
 		fx.advance(sendlimit.MinInterval)
 		if err := fx.Run(t.Context(), fx.owner, fx.id); outcome.Of(err) != outcome.Unknown || passes > 100 {
-			t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
 		fx.checkConsistent(t)
 	}
@@ -182,7 +182,7 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
 	if err := fx.run(t); outcome.Of(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
-		t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
 	for _, m := range fx.storedMailboxes(t) {
 		if m.BlockedAt.IsZero() || !m.SendsTodayAt.Equal(before) {
@@ -193,13 +193,13 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 	must(t, err)
 	for rows = 1; rows < 4; rows++ {
 		if err := fx.run(t); outcome.Of(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
-			t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
 	}
 	end()
 	must(t, fx.run(t))
 	if fx.checkConsistent(t); len(fx.storedBlocked(t)) > 0 || fx.shownSends(t, all[0]) != 20 {
-		t.Fatalf("with a limit of 20 blocked are %q", fx.storedBlocked(t))
+		t.Fatalf("with a limit of 20 the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 }
 
@@ -226,7 +226,7 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 			fx.fake.Send(fx.id, ada.Address, 20)
 		}
 		if fx.checkConsistent(t); !slices.Equal(fx.storedBlocked(t), []string{ada.Address}) || fx.shownSends(t, ada.Address) != 20 {
-			t.Fatalf("at %s blocked are %q", fx.now, fx.storedBlocked(t))
+			t.Fatalf("at %s the blocked mailboxes are %q", fx.now, fx.storedBlocked(t))
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestLateRows(t *testing.T) {
 	}
 	fx.checkConsistent(t)
 	if n := fx.shownSends(t, fx.boxes[0].Address); n != 6 || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%d are counted, blocked are %q", n, fx.storedBlocked(t))
+		t.Fatalf("%d are counted, the blocked mailboxes are %q", n, fx.storedBlocked(t))
 	}
 }
 
@@ -352,24 +352,24 @@ func TestFastClock(t *testing.T) {
 			fx.now = fx.fake.Now()
 			health, err := fx.store.SendHealth(t.Context(), fx.now, fx.now.Add(-time.Hour))
 			if must(t, err); health.Behind != 1 {
-				t.Fatalf("it does not show: %+v", health)
+				t.Fatalf("it is not listed: %+v", health)
 			}
 			fx.fake.Send(fx.id, bob.Address, 20)
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{ada.Address, bob.Address}) || fx.shownSends(t, ada.Address) != 20 {
-				t.Fatalf("blocked are %q, ada sent %d", blocked, fx.shownSends(t, ada.Address))
+				t.Fatalf("the blocked mailboxes are %q, ada sent %d", blocked, fx.shownSends(t, ada.Address))
 			}
 			must(t, fx.store.SetSendLimit(t.Context(), fx.owner, ada.ID, 25, fx.now))
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{bob.Address}) {
-				t.Fatalf("with a raised limit blocked are %q", blocked)
+				t.Fatalf("with a raised limit the blocked mailboxes are %q", blocked)
 			}
 			fx.advance(24 * time.Hour)
 			must(t, fx.run(t))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 0 {
-				t.Fatalf("on the next day blocked are %q", fx.storedBlocked(t))
+				t.Fatalf("on the next day the blocked mailboxes are %q", fx.storedBlocked(t))
 			}
 		})
 	}
@@ -387,7 +387,7 @@ func TestDayWithoutMidnight(t *testing.T) {
 		must(t, fx.run(t))
 		fx.checkConsistent(t)
 		if want := fx.now.Before(time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC)); want != (len(fx.storedBlocked(t)) == 1) {
-			t.Fatalf("at %s blocked are %q", fx.now, fx.storedBlocked(t))
+			t.Fatalf("at %s the blocked mailboxes are %q", fx.now, fx.storedBlocked(t))
 		}
 	}
 }

@@ -149,7 +149,7 @@ func (fx *fixture) runWithPlan(t *testing.T, l *crashPlan) error {
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
-// runCrashing runs a pass that crashes at the step with this number, if the pass has as many steps.
+// runCrashing runs a pass that crashes at the step with this number, if the pass reaches that step.
 // The lease then expires.
 func (fx *fixture) runCrashing(t *testing.T, step int, after bool) *crashPlan {
 	t.Helper()

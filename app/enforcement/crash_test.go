@@ -17,7 +17,7 @@ import (
 func TestCrashAtEachStep(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for step, dead := 0, true; dead; step++ {
-			fx, ada, bob := newBusy(t)
+			fx, ada, bob := newWithPendingChanges(t)
 			dead = fx.runCrashing(t, step, after).dead
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
@@ -31,13 +31,13 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// newBusy returns a fixture whose next pass blocks ada and unblocks bob.
-func newBusy(t *testing.T) (fx *fixture, ada, bob string) {
+// newWithPendingChanges returns a fixture whose next pass blocks ada and unblocks bob.
+func newWithPendingChanges(t *testing.T) (fx *fixture, ada, bob string) {
 	t.Helper()
-	return newBusyIn(t, newStore(t), 0)
+	return newWithPendingChangesIn(t, newStore(t), 0)
 }
 
-func newBusyIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
+func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bob string) {
 	t.Helper()
 	fx = newNumberedFixture(t, store, n)
 	ada, bob = fx.boxes[0].Address, fx.boxes[2].Address
@@ -50,21 +50,21 @@ func newBusyIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, bo
 	return fx, ada, bob
 }
 
-// A pass crashes, and the next pass decides differently and can crash too. Each effect at the
-// platform still has its event. Together the passes crash before and after each write.
+// A pass crashes, and the next pass decides differently and can crash too. Each change at the
+// platform still has its event. Over all subtests, passes crash before and after each write.
 func TestCrashThenDifferentDecision(t *testing.T) {
 	store, reached, n := newStore(t), map[string]bool{}, 0
 	for _, ends := range []bool{false, true} {
 		for first, dead := 0, true; dead; first++ {
 			for second, again := 0, true; again; second++ {
-				fx, _, _ := newBusyIn(t, store, n)
+				fx, _, _ := newWithPendingChangesIn(t, store, n)
 				l := fx.runCrashing(t, first, ends)
-				reached[l.where()], dead = true, l.dead
+				reached[l.crashPoint()], dead = true, l.dead
 				fx.limit(t, one, 9) // ada is below this limit
 				fx.limit(t, two, 3) // bob exceeds this limit
 				l = fx.runCrashing(t, second, !ends)
 				n++
-				reached[l.where()], again = true, l.dead && first%3 == 0
+				reached[l.crashPoint()], again = true, l.dead && first%3 == 0
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
 			}
@@ -77,8 +77,8 @@ func TestCrashThenDifferentDecision(t *testing.T) {
 	}
 }
 
-// where returns the step at which the process crashed.
-func (l *crashPlan) where() string {
+// crashPoint returns the step at which the process crashed.
+func (l *crashPlan) crashPoint() string {
 	if l.after {
 		return "after " + l.last
 	}

@@ -43,8 +43,8 @@ func (s seizingRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id
 	return r, won, err
 }
 
-// A deletion revokes the lease of a pass that is in a long call. Whether the call takes effect
-// before or after the revocation, no rule remains. Each block has an event for the block and one
+// A deletion revokes the lease of a pass that is in a long call. No rule remains, whether the call
+// takes effect before or after the revocation. Each block has an event for the block and an event
 // for the unblock.
 func TestDeleteDuringCall(t *testing.T) {
 	for name, late := range map[string]bool{"its effect came before": false, "its effect comes after": true} {
@@ -124,7 +124,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			s := fx.deletionService()
 			s.Tenants = failingTenants{fx.store}
 			if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errAway) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
-				t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+				t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 			}
 			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {
 				t.Fatalf("due are %v, %v", due, err)
@@ -132,7 +132,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			fx.advance(sendlimit.MinInterval)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 1 {
-				t.Fatalf("blocked are %q", fx.storedBlocked(t))
+				t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 			}
 		})
 	}

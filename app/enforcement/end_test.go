@@ -40,7 +40,8 @@ func (fx *fixture) storedBlocks(t *testing.T) (all []string) {
 	return all
 }
 
-// blockOver limits the scopes and makes a pass over mailboxes that sent this many messages.
+// blockOver sets the limits of the scopes, sends this many messages from each mailbox, and runs a
+// pass.
 func (fx *fixture) blockOver(t *testing.T, limits map[string]int, sent ...int) {
 	t.Helper()
 	for scope, perDay := range limits {
@@ -63,7 +64,7 @@ func TestEndUnblocksWhomOnlyThePolicyBlocked(t *testing.T) {
 		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocks(t), kept)
 	}
 	if sendlimit.RuleOf(one, fx.fake.Holds(fx.id).Rules).Name != "" {
-		t.Fatalf("the platform holds %+v", fx.fake.Holds(fx.id).Rules)
+		t.Fatalf("the platform has %+v", fx.fake.Holds(fx.id).Rules)
 	}
 	_, err = fx.end(t, one)
 	if !errors.Is(err, fault.PolicyNotFound) {
@@ -76,7 +77,7 @@ func TestEndUnblocksWhomOnlyThePolicyBlocked(t *testing.T) {
 	ended, err = fx.end(t, sendlimit.TenantWide)
 	must(t, err)
 	if ended.Unblocked != 2 || len(fx.fake.Holds(fx.id).Rules) != 0 || len(fx.storedBlocks(t)) != 0 {
-		t.Fatalf("%+v; the platform holds %+v", ended, fx.fake.Holds(fx.id).Rules)
+		t.Fatalf("%+v; the platform has %+v", ended, fx.fake.Holds(fx.id).Rules)
 	}
 	fx.checkEvents(t)
 }

@@ -269,7 +269,7 @@ func (h *history) pauseRun(t *testing.T) {
 	l := h.randomCrash()
 	l.pause = func() (lost bool) {
 		lost, h.paused = h.IntN(3) > 0, l.claimed
-		h.note("a run pauses at %s, loses its tenant: %v", l.where(), lost)
+		h.note("a run pauses at %s, loses its tenant: %v", l.crashPoint(), lost)
 		runs, platform := h.Runs, h.Platform
 		h.Runs, h.Platform = h.store, h.fake
 		defer func() { h.Runs, h.Platform = runs, platform }()
@@ -312,7 +312,7 @@ func (h *history) checkDeleted(t *testing.T) {
 	t.Helper()
 	must(t, h.Run(t.Context(), h.owner, h.id))
 	if left := h.blockedByRules(t); len(left) != 0 {
-		t.Fatalf("blocked are still %q", left)
+		t.Fatalf("still blocked are %q", left)
 	}
 	turns, acts := h.ruleTransitions(), h.eventTransitions(t)
 	for address, all := range turns {
@@ -396,7 +396,7 @@ func (h *history) checkFinalState(t *testing.T) {
 	day := sendlimit.DayOf(h.now, h.want.zone)
 	must(t, h.run(t))
 	if h.checkConsistent(t); day.Has(h.now) && h.fake.Effects("Block") != writes {
-		t.Fatal("what is so was written again")
+		t.Fatal("unchanged values were written again")
 	}
 	left, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})
 	if must(t, err); len(left) != 0 {

@@ -176,7 +176,7 @@ func (g *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 			}
 		}
 		if slices.Contains(known, address) && slices.Contains(blocked, address) != (len(all)%2 == 1) {
-			t.Fatalf("blocked are %q, events of %s: %+v", blocked, address, all)
+			t.Fatalf("the blocked mailboxes are %q, events of %s: %+v", blocked, address, all)
 		}
 	}
 }

@@ -59,13 +59,13 @@ func TestMissingMailbox(t *testing.T) {
 	fx.fake.Send(guid, ada, 6)
 	must(t, fx.run(t))
 	if len(fx.storedBlocked(t)) != 0 || len(fx.blockedByRules(t)) != 0 {
-		t.Fatalf("blocked are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 	fx.fake.Send(guid, bob, 6)
 	for range 2 {
 		must(t, fx.run(t))
 		if !slices.Equal(fx.storedBlocked(t), []string{bob}) || !slices.Equal(fx.blockedByRules(t), []string{bob}) {
-			t.Fatalf("blocked are %q, by rules %q", fx.storedBlocked(t), fx.blockedByRules(t))
+			t.Fatalf("the blocked mailboxes are %q, by rules %q", fx.storedBlocked(t), fx.blockedByRules(t))
 		}
 	}
 	present = nil // the blocked mailbox disappears and is unblocked once
@@ -80,7 +80,7 @@ func TestMissingMailbox(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if len(fx.storedBlocked(t)) != 2 {
-		t.Fatalf("blocked are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 }
 
@@ -110,7 +110,7 @@ func TestMissingMailboxAndCrash(t *testing.T) {
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
 				if !slices.Contains(fx.storedBlocked(t), bob) || slices.Contains(fx.storedBlocked(t), ada) != back {
-					t.Fatalf("step %d: blocked are %q", step, fx.storedBlocked(t))
+					t.Fatalf("step %d: the blocked mailboxes are %q", step, fx.storedBlocked(t))
 				}
 			}
 		}
@@ -131,12 +131,12 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 		must(t, fx.RunAll(t.Context()))
 	}
 	if fx.checkConsistent(t); fx.fake.Calls("Mailboxes") != 0 || fx.fake.Calls("Block") != 1 || !slices.Equal(fx.storedBlocked(t), []string{bob}) {
-		t.Fatalf("%d calls, blocked are %q", fx.fake.Calls("Block"), fx.storedBlocked(t))
+		t.Fatalf("%d calls, the blocked mailboxes are %q", fx.fake.Calls("Block"), fx.storedBlocked(t))
 	}
 	present = []string{ada, bob}
 	must(t, fx.run(t))
 	if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 2 {
-		t.Fatalf("blocked are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 }
 
@@ -151,7 +151,7 @@ func TestMailboxWithChangedAddress(t *testing.T) {
 	fx.fake.Send(fx.id, bob, 6)
 	must(t, fx.run(t))
 	if fx.checkConsistent(t); !slices.Equal(fx.storedBlocked(t), []string{bob}) {
-		t.Fatalf("blocked are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestListedMailboxIsRefused(t *testing.T) {
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.fake.Send(guid, fx.boxes[0].Address, 6)
 	if err := fx.run(t); !errors.Is(err, fault.MailboxNotFound) || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
 }
 

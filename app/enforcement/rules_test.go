@@ -90,7 +90,7 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 				t.Fatalf("read again: %v; %d writes", again, fx.fake.Effects("Block"))
 			}
 			if len(fx.events(t)) != 0 || len(fx.blockedByRules(t)) != 1 {
-				t.Fatalf("events %+v, blocked are %q", fx.events(t), fx.blockedByRules(t))
+				t.Fatalf("events %+v, the blocked mailboxes are %q", fx.events(t), fx.blockedByRules(t))
 			}
 		})
 	}

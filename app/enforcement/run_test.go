@@ -153,7 +153,7 @@ func (fx *fixture) blockedByRules(t *testing.T) []string {
 	var all []string
 	for _, r := range fx.fake.Holds(fx.id).Rules {
 		if r.Enabled && len(r.Lists) == 0 {
-			t.Fatalf("%s stops everybody's mail", r.Name)
+			t.Fatalf("%s blocks all mail of the tenant", r.Name)
 		}
 		all = append(all, r.Blocks()...)
 	}
@@ -248,7 +248,7 @@ func TestBlockAndUnblock(t *testing.T) {
 		fx.checkConsistent(t)
 	}
 	if !slices.Equal(fx.storedBlocked(t), []string{ada}) || fx.fake.Effects("Block") != 1 {
-		t.Fatalf("blocked are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
+		t.Fatalf("the blocked mailboxes are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
 	}
 	if !slices.Equal(late, []time.Duration{sendlimit.MaxInterval}) {
 		t.Fatalf("blocked after %v", late)
@@ -262,7 +262,7 @@ func TestBlockAndUnblock(t *testing.T) {
 	events := fx.events(t)[ada]
 	if len(fx.storedBlocked(t)) != 0 || len(events) != 2 || events[0].Message() != "Mailbox blocked: sent 6, limit 5" ||
 		events[1].Message() != "Mailbox unblocked: sent 0, limit 5" {
-		t.Fatalf("blocked are %q, events %+v", fx.storedBlocked(t), events)
+		t.Fatalf("the blocked mailboxes are %q, events %+v", fx.storedBlocked(t), events)
 	}
 }
 
@@ -282,12 +282,12 @@ func TestFailedBlock(t *testing.T) {
 				t.Fatal("the fault was not reported")
 			}
 			if blocked := fx.storedBlocked(t); len(blocked) != 0 || len(fx.events(t)) != 0 {
-				t.Fatalf("blocked are %q, events %+v", blocked, fx.events(t))
+				t.Fatalf("the blocked mailboxes are %q, events %+v", blocked, fx.events(t))
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if len(fx.storedBlocked(t)) != 1 || fx.fake.Effects("Block") != 1 {
-				t.Fatalf("blocked are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
+				t.Fatalf("the blocked mailboxes are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
 			}
 		})
 	}
@@ -302,11 +302,11 @@ func TestUnreadableTrace(t *testing.T) {
 	must(t, fx.run(t))
 	lift := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
 	fx.advance(24 * time.Hour)
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
+		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
 	lift()
 	must(t, fx.run(t))
@@ -345,7 +345,7 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 	wg.Wait()
 	fx.checkConsistent(t)
 	if fx.fake.Effects("Block") != 1 || len(fx.storedBlocked(t)) != len(fx.boxes) {
-		t.Fatalf("%d writes, blocked are %q", fx.fake.Effects("Block"), fx.storedBlocked(t))
+		t.Fatalf("%d writes, the blocked mailboxes are %q", fx.fake.Effects("Block"), fx.storedBlocked(t))
 	}
 }
 
@@ -401,7 +401,7 @@ func TestClockStepsBack(t *testing.T) {
 			fx.now = right
 			must(t, fx.run(t))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 0 {
-				t.Fatalf("blocked are %q", fx.storedBlocked(t))
+				t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 			}
 		})
 	}
@@ -423,6 +423,6 @@ func TestFailedUnblock(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if blocked := fx.storedBlocked(t); len(blocked) != 0 {
-		t.Fatalf("blocked are %q", blocked)
+		t.Fatalf("the blocked mailboxes are %q", blocked)
 	}
 }

@@ -49,11 +49,11 @@ func TestSweep(t *testing.T) {
 	fx.advance(sendlimit.MaxInterval)
 	fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled, Times: 1})
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%d are woken, blocked are %q", n, fx.storedBlocked(t))
+		t.Fatalf("%d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
 	}
 	fx.advance(sendlimit.MinInterval)
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%d are woken, blocked are %q", n, fx.storedBlocked(t))
+		t.Fatalf("%d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
 	}
 }
 
@@ -69,7 +69,7 @@ func TestRunAll(t *testing.T) {
 	must(t, fx.RunAll(t.Context()))
 	fx.checkConsistent(t)
 	if len(fx.storedBlocked(t)) != 1 || fx.sweep(t) != 0 {
-		t.Fatalf("blocked are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
 	}
 	fx.fake.Revoke(guid, "consent")
 	if err := fx.RunAll(t.Context()); !errors.Is(err, fault.AccessDenied) {
@@ -87,7 +87,7 @@ func TestOnlyLimited(t *testing.T) {
 	}
 	fx.limit(t, one, 5)
 	if n := fx.sweep(t); n != 1 {
-		t.Fatalf("%d are woken with one", n)
+		t.Fatalf("%d are woken with a limit", n)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestCancelledPass(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	fx.Runs = stoppingRuns{fx.Runs, stop}
 	if err := fx.Run(ctx, fx.owner, guid); err == nil || ended != 1 {
-		t.Fatalf("%v, %d ended badly", err, ended)
+		t.Fatalf("%v, %d returned an unexpected error", err, ended)
 	}
 	fx.Runs = fx.store
 	if n := fx.sweep(t); n != 1 {
@@ -157,7 +157,7 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	}
 }
 
-// Passes wait for a slot. A tenant that finds none stays due.
+// Passes wait for a slot. A tenant whose pass gets no slot stays due.
 func TestPassLimit(t *testing.T) {
 	c := endlessDueRuns{inside: make(chan struct{}), gone: make(chan struct{})}
 	r := &enforcement.Runner{Runs: c, Now: time.Now}
@@ -179,7 +179,8 @@ func TestPassLimit(t *testing.T) {
 	}
 }
 
-// Only some of the passes in progress call the platform. The next call starts when one has ended.
+// Only a limited number of passes call the platform at the same time. The next call starts when one
+// of these calls has ended.
 func TestCallLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busyPlatform{answers: make(chan struct{})}
@@ -203,7 +204,8 @@ func TestCallLimit(t *testing.T) {
 	})
 }
 
-// busyPlatform is a platform that fails on command, and a store whose tenants can all be claimed.
+// busyPlatform is both a platform whose calls can fail, and a store whose tenants can all be
+// claimed.
 type busyPlatform struct {
 	ports.SendRuns
 	ports.MailPlatform

@@ -63,11 +63,11 @@ func newService() (*Service, *memoryLog) {
 	return &Service{Events: log, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, log
 }
 
-// inPlace is the argument idle of List for a caller that releases nothing while it waits.
+// inPlace is the idle argument of List for a caller that holds no slot while it waits.
 func inPlace(wait func()) error { wait(); return nil }
 
-// TestWaitEndsWithinSecondOfEvent also counts the reads of the ends of logs: many callers need no
-// more reads than one caller, and no read is made while no caller waits.
+// TestWaitEndsWithinSecondOfEvent also counts the reads of the last events of logs. Many callers
+// cause no more reads than one caller, and while no caller waits there are no reads.
 func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newService()

@@ -15,126 +15,127 @@ import (
 )
 
 func TestDisconnect(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
-	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != w.anna.ID || w.instantly.Calls("Account")+w.instantly.Calls("Remove") != 0 {
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != fx.anna.ID || fx.instantly.Calls("Account")+fx.instantly.Calls("Remove") != 0 {
 		t.Fatalf("without a connection: %+v, %v", d, err)
 	}
-	w.connect(t, id, w.anna)
-	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil); err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
+	fx.connect(t, id, fx.anna)
+	if d, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" {
+	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" {
 		t.Errorf("%+v", c)
 	}
-	calls := w.instantly.Calls("Account")
-	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil); err != nil || d.Removed || w.instantly.Calls("Account") != calls {
+	calls := fx.instantly.Calls("Account")
+	if d, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil); err != nil || d.Removed || fx.instantly.Calls("Account") != calls {
 		t.Fatalf("again: %+v, %v", d, err)
 	}
-	w.connect(t, second, w.anna)
+	fx.connect(t, second, fx.anna)
 	for _, tt := range []struct {
 		id, mailbox string
 		want        fault.Code
 	}{
-		{stranger, w.anna.ID, fault.IntegrationNotFound},
+		{stranger, fx.anna.ID, fault.IntegrationNotFound},
 		{id, stranger, fault.MailboxNotFound},
 	} {
-		_, err := w.Disconnect(t.Context(), w.acc.ID, tt.id, tt.mailbox, nil)
+		_, err := fx.Disconnect(t.Context(), fx.acc.ID, tt.id, tt.mailbox, nil)
 		refused(t, err, tt.want)
 	}
-	_, err = w.Disconnect(t.Context(), w.bob.ID, second, w.anna.ID, nil)
+	_, err = fx.Disconnect(t.Context(), fx.bob.ID, second, fx.anna.ID, nil)
 	refused(t, err, fault.IntegrationNotFound)
 }
 
-// TestEndAllDisconnectsTheMailbox checks that the connection of one mailbox ends, and that a platform
-// without an answer prevents it.
+// TestEndAllDisconnectsTheMailbox checks that EndAll ends the connection of one mailbox, and that
+// it fails if the platform does not answer.
 func TestEndAllDisconnectsTheMailbox(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	w.connect(t, id, w.anna)
-	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
-	refused(t, w.EndAll(t.Context(), w.acc.ID, w.anna.ID), fault.ProviderUnavailable)
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	fx.connect(t, id, fx.anna)
+	lift := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
+	refused(t, fx.EndAll(t.Context(), fx.acc.ID, fx.anna.ID), fault.ProviderUnavailable)
 	lift()
-	must(t, w.EndAll(t.Context(), w.bob.ID, w.anna.ID))
-	w.is(t, id, w.anna, integration.ConnectionConnected)
+	must(t, fx.EndAll(t.Context(), fx.bob.ID, fx.anna.ID))
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	for range 2 {
-		must(t, w.EndAll(t.Context(), w.acc.ID, w.anna.ID))
-		if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(w.instantly.Held()) != 0 {
-			t.Errorf("%+v, held %v", c, w.instantly.Held())
+		must(t, fx.EndAll(t.Context(), fx.acc.ID, fx.anna.ID))
+		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(fx.instantly.Held()) != 0 {
+			t.Errorf("%+v, held %v", c, fx.instantly.Held())
 		}
 	}
-	w.connect(t, second, w.anna)
-	must(t, w.EndAll(t.Context(), w.acc.ID, stranger))
-	w.is(t, second, w.anna, integration.ConnectionConnected)
+	fx.connect(t, second, fx.anna)
+	must(t, fx.EndAll(t.Context(), fx.acc.ID, stranger))
+	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
 }
 
-// TestDisconnectOfWhatIsGone checks that an account that is gone counts as removed.
+// TestDisconnectOfWhatIsGone checks that Disconnect succeeds if the platform no longer has the
+// account.
 func TestDisconnectOfWhatIsGone(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	w.connect(t, id, w.anna)
-	w.instantly.Drop(w.anna.Address)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	fx.connect(t, id, fx.anna)
+	fx.instantly.Drop(fx.anna.Address)
+	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
 // TestDisconnectOfWhatDoesNotShowYet checks an account that signed in some seconds ago and is not
 // visible yet. It is removed by its stored id.
 func TestDisconnectOfWhatDoesNotShowYet(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	w.connect(t, id, w.anna)
-	w.platforms.Hold("instantly", "key", "ws-1", hiding{w.instantly})
-	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
-	if err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
-		t.Errorf("%+v, %v, held %v", d, err, w.instantly.Held())
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	fx.connect(t, id, fx.anna)
+	fx.platforms.Hold("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
+	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
+	if err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
+		t.Errorf("%+v, %v, held %v", d, err, fx.instantly.Held())
 	}
 }
 
-// hiding is a platform that finds no account.
-type hiding struct{ ports.SendingPlatform }
+// withoutAccounts is a platform that finds no account.
+type withoutAccounts struct{ ports.SendingPlatform }
 
-func (hiding) Account(context.Context, string) (integration.Account, error) {
+func (withoutAccounts) Account(context.Context, string) (integration.Account, error) {
 	return integration.Account{}, nil
 }
 
 // TestDisconnectHoldsTheMailboxMeanwhile checks that the connection is stored as disconnecting
 // before the platform is called.
 func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	w.connect(t, id, w.anna)
-	w.wait(time.Second)
-	gate := w.instantly.Hold("Remove")
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	fx.connect(t, id, fx.anna)
+	fx.wait(time.Second)
+	gate := fx.instantly.Hold("Remove")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+		_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 		ended <- err
 	}()
 	<-gate.Arrived()
-	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
 	gate.Release()
 	must(t, <-ended)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
 func TestDisconnectWithoutTheCapability(t *testing.T) {
-	w := newFixture(t)
-	p := w.platform("salesblink", func([]string) integration.Capabilities {
+	fx := newFixture(t)
+	p := fx.platform("salesblink", func([]string) integration.Capabilities {
 		return integration.Capabilities{OAuth: true, MailboxRefresh: true}
 	})
-	id := w.integrate(t, "salesblink")
-	p.Put(integration.Account{Address: w.anna.Address, State: integration.AccountConnected})
-	w.refresh(t, id)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+	id := fx.integrate(t, "salesblink")
+	p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
+	fx.refresh(t, id)
+	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 	refused(t, err, fault.CapabilityMissing)
-	w.is(t, id, w.anna, integration.ConnectionConnected)
-	p.Drop(w.anna.Address)
-	_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+	p.Drop(fx.anna.Address)
+	_, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	if p.Calls("Remove") != 0 {
 		t.Error("the platform was asked for what it cannot do")
 	}
@@ -156,45 +157,45 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 		"no look before, nothing is done": {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionConnected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-			w.connect(t, id, w.anna)
+			fx := newFixture(t)
+			id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+			fx.connect(t, id, fx.anna)
 			var lifts []func()
 			for _, f := range tt.faults {
-				lifts = append(lifts, w.instantly.Fail(f))
+				lifts = append(lifts, fx.instantly.Fail(f))
 			}
-			w.wait(time.Second)
-			_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+			fx.wait(time.Second)
+			_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 			if tt.want.Name != "" {
 				refused(t, err, tt.want)
 			} else {
 				must(t, err)
 			}
-			w.is(t, id, w.anna, tt.status)
-			if name == "the answer got lost" && w.instantly.Calls("Remove") != 1 {
+			fx.requireStatus(t, id, fx.anna, tt.status)
+			if name == "the answer got lost" && fx.instantly.Calls("Remove") != 1 {
 				t.Error("an account that a read no longer found was removed again")
 			}
 			if tt.status != integration.ConnectionDisconnecting {
 				return
 			}
-			_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
+			_, err = fx.Begin(t.Context(), fx.acc, second, fx.anna.ID, nil)
 			refused(t, err, fault.ConnectedElsewhere)
-			_, counts, err := w.Get(t.Context(), w.acc.ID, id)
+			_, counts, err := fx.Get(t.Context(), fx.acc.ID, id)
 			if err != nil || counts.Other != 1 {
 				t.Errorf("%+v, %v", counts, err)
 			}
 			for _, lift := range lifts {
 				lift()
 			}
-			w.refresh(t, id)
-			if len(w.instantly.Held()) == 0 {
-				w.is(t, id, w.anna, integration.ConnectionDisconnected)
+			fx.refresh(t, id)
+			if len(fx.instantly.Held()) == 0 {
+				fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 			} else {
-				w.is(t, id, w.anna, integration.ConnectionConnected)
+				fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			}
-			_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+			_, err = fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 			must(t, err)
-			w.connect(t, second, w.anna)
+			fx.connect(t, second, fx.anna)
 		})
 	}
 }
@@ -202,40 +203,40 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 // TestSignInDuringADisconnect checks that a failed sign-in does not resolve a disconnect with an
 // unknown outcome: the account may still exist.
 func TestSignInDuringADisconnect(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	w.connect(t, id, w.anna)
-	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
-	w.wait(time.Second)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	fx.connect(t, id, fx.anna)
+	lift := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
+	fx.wait(time.Second)
+	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderTimeout)
 	lift()
-	w.wait(time.Second)
-	b := w.begin(t, id, w.anna)
-	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
-	w.instantly.Deny(b.AuthURL.Reveal())
-	w.wait(time.Minute)
-	w.status(t, b, integration.SessionFailed)
-	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
-	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
+	fx.wait(time.Second)
+	b := fx.begin(t, id, fx.anna)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
+	fx.instantly.Deny(b.AuthURL.Reveal())
+	fx.wait(time.Minute)
+	fx.status(t, b, integration.SessionFailed)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
+	_, err = fx.Begin(t.Context(), fx.acc, second, fx.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
-	w.connect(t, id, w.anna)
+	fx.connect(t, id, fx.anna)
 }
 
 // TestDisconnectOfALeftOverAccount checks that a disconnect removes an account that failed at one
 // platform, after a different integration has connected the mailbox.
 func TestDisconnectOfALeftOverAccount(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	w.connect(t, id, w.anna)
-	w.instantly.Put(integration.Account{Address: w.anna.Address, State: integration.AccountFailed})
-	w.refresh(t, id)
-	w.connect(t, second, w.anna)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	fx.connect(t, id, fx.anna)
+	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed})
+	fx.refresh(t, id)
+	fx.connect(t, second, fx.anna)
+	_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 	must(t, err)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
-	w.is(t, second, w.anna, integration.ConnectionConnected)
-	if len(w.instantly.Held()) != 0 {
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
+	if len(fx.instantly.Held()) != 0 {
 		t.Error("it is still there")
 	}
 }

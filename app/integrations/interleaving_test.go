@@ -20,12 +20,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// signInRace is a mailbox with a session whose time is over, unless the platform still completes it.
-// The calls of the service are steps.
+// signInRace is a race over a mailbox whose earlier sign-in session has expired, unless the person
+// still signs in at the platform. The calls of the service are steps.
 type signInRace struct {
 	*fixture
 	t       *testing.T
-	id      string // of the integration
+	id      string // the id of the integration
 	earlier integrations.Begun
 	checks  int  // how often the platform was asked for the earlier session
 	seen    bool // the platform answered that the earlier session succeeded
@@ -54,8 +54,8 @@ func (p watchedPlatforms) For(provider string, c secret.Credential) ports.Sendin
 
 type answeredKey struct{}
 
-// watchedPlatform records whether the platform answered a use case, and what it said of the earlier
-// session.
+// watchedPlatform records whether the platform answered a use case, and what it answered about the
+// earlier session.
 type watchedPlatform struct {
 	ports.SendingPlatform
 	race *signInRace
@@ -80,7 +80,7 @@ func (p watchedPlatform) SignIn(ctx context.Context, session string) (integratio
 	return progress, err
 }
 
-// init is a request with its own Idempotency-Key that begins a sign-in.
+// init begins a sign-in, as a request with its own Idempotency-Key does.
 func (r *signInRace) init(ctx context.Context) error {
 	answered := false
 	b, err := r.Begin(context.WithValue(ctx, answeredKey{}, &answered), r.acc, r.id, r.anna.ID, nil)
@@ -95,8 +95,8 @@ func (r *signInRace) init(ctx context.Context) error {
 	return nil
 }
 
-// complete is the person who signs in with the link of the earlier session.
-func (r *signInRace) complete(ctx context.Context) error {
+// signInAtPlatform signs in with the link of the earlier session, as a person does.
+func (r *signInRace) signInAtPlatform(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.instantly.Complete(r.earlier.AuthURL.Reveal(), r.anna.Address, r.anna.DisplayName)
 	return nil
@@ -117,8 +117,8 @@ func (r *signInRace) refreshAll(ctx context.Context) error {
 	return err
 }
 
-// late begins a session, and lets its time pass.
-func late(r *signInRace) {
+// beginAndExpire begins a session, and lets its time pass.
+func beginAndExpire(r *signInRace) {
 	r.earlier = r.begin(r.t, r.id, r.anna)
 	r.wait(10*time.Minute + time.Second)
 }
@@ -129,8 +129,8 @@ func connected(r *signInRace) {
 	r.wait(time.Second)
 }
 
-// earlierIsNotLost returns an error if the earlier session ended without the platform's word, or
-// against it.
+// earlierIsNotLost returns an error if the earlier session ended without an answer of the platform,
+// or in contradiction to it.
 func earlierIsNotLost(r *signInRace) error {
 	s, err := r.store.Session(r.t.Context(), r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	switch {
@@ -161,23 +161,23 @@ var signInRaces = []struct {
 	check   func(*signInRace) error
 }{
 	{
-		"a late sign-in, the next init and a poll", late,
+		"a late sign-in, the next init and a poll", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.complete, r.init, r.poll}
+			return []func(context.Context) error{r.signInAtPlatform, r.init, r.poll}
 		},
 		earlierIsNotLost,
 	},
 	{
-		"two inits after a session whose time is over", late,
+		"two inits after a session whose time is over", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
 			return []func(context.Context) error{r.init, r.init}
 		},
 		oneLink,
 	},
 	{
-		"two inits and a late sign-in", late,
+		"two inits and a late sign-in", beginAndExpire,
 		func(r *signInRace) []func(context.Context) error {
-			return []func(context.Context) error{r.init, r.init, r.complete}
+			return []func(context.Context) error{r.init, r.init, r.signInAtPlatform}
 		},
 		earlierIsNotLost,
 	},
@@ -197,8 +197,8 @@ var signInRaces = []struct {
 	},
 }
 
-// No sign-in is lost, and no refusal that a race decided is kept. After the race a refresh stores what
-// the platform has.
+// No sign-in is lost, and no refusal is stored that depends on the order of the race. After the
+// race a refresh stores the state of the platform.
 func TestSignInsInEveryOrder(t *testing.T) {
 	for _, tt := range signInRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -224,8 +224,8 @@ func TestSignInsInEveryOrder(t *testing.T) {
 	}
 }
 
-// credentialRace is an integration whose credential the platform rejects for some time. The calls of
-// the service are steps.
+// credentialRace is a race over an integration whose credential the platform rejects for some time.
+// The calls of the service are steps.
 type credentialRace struct {
 	*fixture
 	id       string    // of the integration
@@ -298,7 +298,7 @@ func (r *credentialRace) test(ctx context.Context) error {
 	return err
 }
 
-// rejection is the customer who revokes the credential and restores it.
+// rejection revokes the credential and restores it, as a customer does.
 func (r *credentialRace) rejection(ctx context.Context) error {
 	interleaving.Step(ctx)
 	lift := r.instantly.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})

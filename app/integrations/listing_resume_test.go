@@ -31,68 +31,68 @@ func (r *rationed) Accounts(ctx context.Context, cursor string) (integration.Pag
 }
 
 // due returns the only waiting wake-up.
-func (w *fixture) due(t *testing.T) ports.Wakeup {
+func (fx *fixture) due(t *testing.T) ports.Wakeup {
 	t.Helper()
-	all := w.wakeups.Take()
+	all := fx.wakeups.Take()
 	if len(all) != 1 {
 		t.Fatalf("%d wait: %+v", len(all), all)
 	}
 	return all[0]
 }
 
-// rations returns a fixture whose list has seven pages, of which two can be read at a time. Anna's
-// account is on the last page, and Ben's is gone.
-func rations(t *testing.T) (w *fixture, id string, r *rationed) {
-	w = newFixture(t)
-	w.Limit = time.Second // less than a pause needs
-	id = w.integrate(t, "instantly")
-	w.connect(t, id, w.ben)
-	w.instantly.Drop(w.ben.Address)
+// newRationed returns a fixture whose platform lists accounts on seven pages, of which two can be
+// read at a time. Anna's account is on the last page. Ben's account does not exist.
+func newRationed(t *testing.T) (fx *fixture, id string, r *rationed) {
+	fx = newFixture(t)
+	fx.Limit = time.Second // less than a pause needs
+	id = fx.integrate(t, "instantly")
+	fx.connect(t, id, fx.ben)
+	fx.instantly.Drop(fx.ben.Address)
 	for n := range 6 {
-		w.instantly.Put(integration.Account{Address: fmt.Sprintf("a%d@other.test", n), State: integration.AccountConnected})
+		fx.instantly.Put(integration.Account{Address: fmt.Sprintf("a%d@other.test", n), State: integration.AccountConnected})
 	}
-	w.instantly.Put(integration.Account{Address: w.anna.Address, State: integration.AccountConnected})
-	w.instantly.PageSize = 1
-	r = &rationed{SendingPlatform: w.instantly}
-	w.platforms.Hold("instantly", "key", "ws-1", r)
-	w.wait(7 * time.Hour)
-	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
+	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
+	fx.instantly.PageSize = 1
+	r = &rationed{SendingPlatform: fx.instantly}
+	fx.platforms.Hold("instantly", "key", "ws-1", r)
+	fx.wait(7 * time.Hour)
+	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		if p.Kind == refreshes {
 			must(t, p.Do(t.Context()))
 		}
 	}
-	return w, id, r
+	return fx, id, r
 }
 
 // TestScheduledRefreshReadsOn checks that scheduled refreshes continue a throttled list until it is
 // complete.
 func TestScheduledRefreshReadsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, id, r := rations(t)
+		fx, id, r := newRationed(t)
 		for part := range 3 {
-			wakeup := w.due(t)
+			wakeup := fx.due(t)
 			r.left = 2
-			must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-			w.is(t, id, w.ben, integration.ConnectionConnected)
-			w.wait(time.Minute)
-			if i := w.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
+			must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
+			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
+			fx.wait(time.Minute)
+			if i := fx.integration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
 				t.Errorf("after part %d: %+v", part, i)
 			}
 		}
-		wakeup := w.due(t)
+		wakeup := fx.due(t)
 		// The queue uses the clock of the machine.
-		if in := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != w.acc.ID || in <= 0 || in > time.Minute {
+		if in := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != fx.acc.ID || in <= 0 || in > time.Minute {
 			t.Errorf("the next part is %+v", wakeup)
 		}
 		r.left = 2
-		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
-		w.is(t, id, w.ben, integration.ConnectionDisconnected)
-		w.is(t, id, w.anna, integration.ConnectionConnected)
-		if n := w.instantly.Calls("Accounts"); n != 7 {
+		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
+		fx.requireStatus(t, id, fx.ben, integration.ConnectionDisconnected)
+		fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+		if n := fx.instantly.Calls("Accounts"); n != 7 {
 			t.Errorf("%d pages were read", n)
 		}
-		if all := w.wakeups.Take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
-			t.Errorf("it is not over: %+v", all)
+		if all := fx.wakeups.Take(); len(all) != 0 || fx.integration(t, id).RefreshedAt.IsZero() {
+			t.Errorf("it has not ended: %+v", all)
 		}
 	})
 }
@@ -100,10 +100,10 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 // TestRefreshOnRequestDoesNotReadOn checks that pages read by a requested refresh are not kept.
 func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, id, r := rations(t)
-		w.wakeups.Take()
+		fx, id, r := newRationed(t)
+		fx.wakeups.Take()
 		r.left = 2
-		if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.Take()) != 0 {
+		if got := fx.refresh(t, id); got.Status != integrations.RefreshPartial || !fx.integration(t, id).HasError || len(fx.wakeups.Take()) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -113,17 +113,17 @@ func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 // read anew.
 func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, id, r := rations(t)
+		fx, id, r := newRationed(t)
 		r.left = 1
 		parts := 0
-		for all := w.wakeups.Take(); len(all) == 1 && parts < 100; all = w.wakeups.Take() {
-			must(t, w.Handlers()[all[0].Kind](t.Context(), all[0]))
-			w.wait(time.Minute)
+		for all := fx.wakeups.Take(); len(all) == 1 && parts < 100; all = fx.wakeups.Take() {
+			must(t, fx.Handlers()[all[0].Kind](t.Context(), all[0]))
+			fx.wait(time.Minute)
 			parts++
 		}
-		if parts != 15 || !w.integration(t, id).HasError {
+		if parts != 15 || !fx.integration(t, id).HasError {
 			t.Errorf("%d parts, of a minute each", parts)
 		}
-		w.is(t, id, w.ben, integration.ConnectionConnected)
+		fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 	})
 }

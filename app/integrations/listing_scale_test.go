@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// manyAccounts is a platform with many accounts; it makes each page on request.
+// manyAccounts is a platform with many accounts. It creates each page of them on request.
 type manyAccounts struct {
 	ports.SendingPlatform
 
@@ -59,11 +59,11 @@ func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ int
 	return len(all), nil
 }
 
-// TestRefreshOfManyIsFlat checks that a refresh of 3,600 mailboxes reads 40 pages, and that its
-// memory grows only with the mailboxes.
+// TestRefreshOfManyIsFlat checks that a refresh of 3,600 mailboxes reads 40 pages and keeps little
+// memory.
 func TestRefreshOfManyIsFlat(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
 	store := &manyMailboxes{}
 	for n := range 3600 {
 		store.all = append(store.all, integration.Eligible{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
@@ -75,8 +75,8 @@ func TestRefreshOfManyIsFlat(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 	}}
-	w.platforms.Hold("instantly", "key", "ws-1", at)
-	r, err := w.service(w.store, store, w.platforms).Refresh(t.Context(), w.acc.ID, id, nil)
+	fx.platforms.Hold("instantly", "key", "ws-1", at)
+	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.acc.ID, id, nil)
 	must(t, err)
 	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || at.calls != 40 {
 		t.Errorf("%+v with %d calls, stored %d", r, at.calls, store.stored)

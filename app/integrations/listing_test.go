@@ -14,17 +14,17 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestTwoAccountsOfOneMailbox checks that the connected one of two accounts with one address is
-// kept, in any order.
+// TestTwoAccountsOfOneMailbox checks a list with two accounts of one address. In any order, the
+// connected account is used.
 func TestTwoAccountsOfOneMailbox(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	works := integration.Account{ID: "1", Address: w.anna.Address, State: integration.AccountConnected}
-	broken := integration.Account{ID: "2", Address: w.anna.Address, State: integration.AccountFailed}
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	works := integration.Account{ID: "1", Address: fx.anna.Address, State: integration.AccountConnected}
+	broken := integration.Account{ID: "2", Address: fx.anna.Address, State: integration.AccountFailed}
 	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
-		w.platforms.Hold("instantly", "key", "ws-1", onePage{w.instantly, all})
-		w.refresh(t, id)
-		if c := w.is(t, id, w.anna, integration.ConnectionConnected); c.AccountID != "1" {
+		fx.platforms.Hold("instantly", "key", "ws-1", onePage{fx.instantly, all})
+		fx.refresh(t, id)
+		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.AccountID != "1" {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -45,18 +45,18 @@ func (l onePage) Accounts(context.Context, string) (integration.Page, error) {
 // ends if there is no time for the pause.
 func TestListingWaitsInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newFixture(t)
-		id := w.integrate(t, "instantly")
-		w.connect(t, id, w.anna)
-		w.connect(t, id, w.ben)
-		w.instantly.PageSize = 1
-		w.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: w.instantly})
-		if r := w.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
+		fx := newFixture(t)
+		id := fx.integrate(t, "instantly")
+		fx.connect(t, id, fx.anna)
+		fx.connect(t, id, fx.ben)
+		fx.instantly.PageSize = 1
+		fx.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
+		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
 			t.Errorf("%+v", r)
 		}
-		w.Limit = 5 * time.Second // less than a pause needs
-		w.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: w.instantly})
-		if r := w.refresh(t, id); r.Status != integrations.RefreshPartial {
+		fx.Limit = 5 * time.Second // less than a pause needs
+		fx.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
+		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -21,27 +21,27 @@ import (
 )
 
 func TestRefreshMakesStatesTrue(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	named := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
-		named[name] = w.mailbox(t, w.acc, theTenant, name)
+		named[name] = fx.mailbox(t, fx.acc, theTenant, name)
 	}
 	for _, name := range []string{"vanished", "revoked", "steady", "paused"} {
-		w.connect(t, id, named[name])
+		fx.connect(t, id, named[name])
 	}
-	w.connect(t, second, named["elsewhere"])
-	b := w.begin(t, id, named["closed"])
-	w.instantly.Complete(b.AuthURL.Reveal(), named["closed"].Address, "Closed")
-	w.instantly.Drop(named["vanished"].Address)
-	w.instantly.Put(
+	fx.connect(t, second, named["elsewhere"])
+	b := fx.begin(t, id, named["closed"])
+	fx.instantly.Complete(b.AuthURL.Reveal(), named["closed"].Address, "Closed")
+	fx.instantly.Drop(named["vanished"].Address)
+	fx.instantly.Put(
 		integration.Account{Address: named["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
 		integration.Account{Address: "ELSEWHERE@example.test", State: integration.AccountConnected},
 		integration.Account{Address: "Found@Example.test", State: integration.AccountConnected},
-		integration.Account{ID: w.connection(t, id, named["paused"]).AccountID, Address: named["paused"].Address, State: integration.AccountConnected, Paused: true},
+		integration.Account{ID: fx.connection(t, id, named["paused"]).AccountID, Address: named["paused"].Address, State: integration.AccountConnected, Paused: true},
 		integration.Account{Address: "stranger@other.test", State: integration.AccountConnected})
-	w.instantly.PageSize = 2
-	r := w.refresh(t, id)
+	fx.instantly.PageSize = 2
+	r := fx.refresh(t, id)
 	want := integrations.Refreshed{IntegrationID: id, Provider: "instantly", Status: integrations.RefreshCompleted,
 		Tally: integration.Tally{Checked: 10, Connected: 4, NewlyConnected: 2, Unchanged: 6}}
 	if diff := cmp.Diff(want, r); diff != "" {
@@ -51,20 +51,20 @@ func TestRefreshMakesStatesTrue(t *testing.T) {
 		"closed": integration.ConnectionConnected, "vanished": integration.ConnectionDisconnected, "revoked": integration.ConnectionFailed,
 		"steady": integration.ConnectionConnected, "elsewhere": "", "never": "", "found": integration.ConnectionConnected, "paused": integration.ConnectionConnected,
 	} {
-		w.is(t, id, named[name], status)
+		fx.requireStatus(t, id, named[name], status)
 	}
-	if c := w.connection(t, id, named["revoked"]); !c.HasError || c.Reason != "connection_error" {
+	if c := fx.connection(t, id, named["revoked"]); !c.HasError || c.Reason != "connection_error" {
 		t.Errorf("%+v", c)
 	}
-	w.is(t, second, named["elsewhere"], integration.ConnectionConnected)
-	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, counted(w.drifts)); diff != "" {
+	fx.requireStatus(t, second, named["elsewhere"], integration.ConnectionConnected)
+	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, counted(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}
-	if i := w.integration(t, id); i.RefreshedAt != w.clock || i.HasError {
+	if i := fx.integration(t, id); i.RefreshedAt != fx.clock || i.HasError {
 		t.Errorf("%+v", i)
 	}
-	w.status(t, b, integration.SessionConnected)
-	if again := w.refresh(t, id); again.Unchanged != 10 || again.NewlyConnected != 0 || again.Connected != 4 {
+	fx.status(t, b, integration.SessionConnected)
+	if again := fx.refresh(t, id); again.Unchanged != 10 || again.NewlyConnected != 0 || again.Connected != 4 {
 		t.Errorf("again: %+v", again)
 	}
 }
@@ -96,24 +96,24 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 		"an answer that came too late": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, marked: true},
 	} {
 		inFakeTime(t, name, func(t *testing.T) {
-			w := newFixture(t)
-			id := w.integrate(t, "instantly")
-			w.connect(t, id, w.anna)
-			w.connect(t, id, w.ben)
-			w.mailbox(t, w.acc, theTenant, "never")
-			w.instantly.PageSize = 1
-			w.instantly.Drop(w.ben.Address)
-			w.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
+			fx := newFixture(t)
+			id := fx.integrate(t, "instantly")
+			fx.connect(t, id, fx.anna)
+			fx.connect(t, id, fx.ben)
+			fx.mailbox(t, fx.acc, theTenant, "never")
+			fx.instantly.PageSize = 1
+			fx.instantly.Drop(fx.ben.Address)
+			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
 				integration.Account{Address: "y@other.test", State: integration.AccountConnected})
 			if tt.loop {
-				w.platforms.Hold("instantly", "key", "ws-1", looping{w.instantly})
+				fx.platforms.Hold("instantly", "key", "ws-1", looping{fx.instantly})
 			} else {
-				w.instantly.Fail(tt.fault)
+				fx.instantly.Fail(tt.fault)
 			}
 			if tt.fault.Kind == outcome.Throttled {
-				w.Limit = time.Second // less than a pause needs
+				fx.Limit = time.Second // less than a pause needs
 			}
-			r, err := w.Refresh(t.Context(), w.acc.ID, id, nil)
+			r, err := fx.Refresh(t.Context(), fx.acc.ID, id, nil)
 			if tt.want.Name != "" {
 				refused(t, err, tt.want)
 			} else {
@@ -123,12 +123,12 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 			}
-			if n := w.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.loop {
+			if n := fx.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.loop {
 				t.Errorf("%d pages were asked for", n)
 			}
-			w.is(t, id, w.anna, integration.ConnectionConnected)
-			w.is(t, id, w.ben, integration.ConnectionConnected)
-			i := w.integration(t, id)
+			fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
+			i := fx.integration(t, id)
 			if i.HasError != tt.marked || !i.RefreshedAt.IsZero() || (i.Status == integration.Failed) != (tt.want == fault.CredentialRejected) {
 				t.Errorf("the integration is %+v", i)
 			}
@@ -138,23 +138,23 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 
 // TestRefreshThatIsGivenUp checks that a canceled refresh does not mark the integration as failing.
 func TestRefreshThatIsGivenUp(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	w.connect(t, id, w.anna)
-	gate := w.instantly.Hold("Accounts")
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	fx.connect(t, id, fx.anna)
+	gate := fx.instantly.Hold("Accounts")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.Refresh(ctx, w.acc.ID, id, nil)
+		_, err := fx.Refresh(ctx, fx.acc.ID, id, nil)
 		ended <- err
 	}()
 	<-gate.Arrived()
 	cancel()
 	refused(t, <-ended, fault.ProviderTimeout)
-	if i := w.integration(t, id); i.HasError {
+	if i := fx.integration(t, id); i.HasError {
 		t.Errorf("%+v", i)
 	}
-	w.is(t, id, w.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 }
 
 // looping is a platform whose cursors form a cycle.
@@ -169,20 +169,20 @@ func (l looping) Accounts(ctx context.Context, cursor string) (integration.Page,
 }
 
 func TestRefreshNeedsTheCapability(t *testing.T) {
-	w := newFixture(t)
-	p := w.platform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
-	id := w.integrate(t, "blind")
-	_, err := w.Refresh(t.Context(), w.acc.ID, id, nil)
+	fx := newFixture(t)
+	p := fx.platform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
+	id := fx.integrate(t, "blind")
+	_, err := fx.Refresh(t.Context(), fx.acc.ID, id, nil)
 	refused(t, err, fault.CapabilityMissing)
-	_, err = w.Refresh(t.Context(), w.bob.ID, id, nil)
+	_, err = fx.Refresh(t.Context(), fx.bob.ID, id, nil)
 	refused(t, err, fault.IntegrationNotFound)
 	if n := p.Calls("Accounts"); n != 0 {
-		t.Error("the platform was asked")
+		t.Error("the platform was called")
 	}
 }
 
-// heldPlatforms are platforms whose lists of accounts arrive late: each list is made at once, and
-// returned when release is closed.
+// heldPlatforms are platforms whose lists of accounts arrive late: a list is created at the call,
+// and returned when release is closed.
 type heldPlatforms struct {
 	ports.SendingPlatforms
 	made, release chan struct{}
@@ -204,25 +204,26 @@ func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.
 	return page, err
 }
 
-// Of two refreshes the one whose listing began later decides, even if the other one ends last.
+// Of two concurrent refreshes, the result of the one that began to list later is kept, even if the
+// other one ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	anna := w.mailbox(t, w.acc, theTenant, "gone")
-	w.connect(t, id, anna)
-	w.wait(time.Minute)
-	held := heldPlatforms{w.Platforms, make(chan struct{}), make(chan struct{})}
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	anna := fx.mailbox(t, fx.acc, theTenant, "gone")
+	fx.connect(t, id, anna)
+	fx.wait(time.Minute)
+	held := heldPlatforms{fx.Platforms, make(chan struct{}), make(chan struct{})}
 	older := make(chan error)
 	go func() {
-		_, err := w.service(w.store, w.store, held).Refresh(context.WithoutCancel(t.Context()), w.acc.ID, id, nil)
+		_, err := fx.service(fx.store, fx.store, held).Refresh(context.WithoutCancel(t.Context()), fx.acc.ID, id, nil)
 		older <- err
 	}()
 	<-held.made
-	w.instantly.Drop(anna.Address)
-	w.wait(time.Minute)
-	w.refresh(t, id)
-	w.is(t, id, anna, integration.ConnectionDisconnected)
+	fx.instantly.Drop(anna.Address)
+	fx.wait(time.Minute)
+	fx.refresh(t, id)
+	fx.requireStatus(t, id, anna, integration.ConnectionDisconnected)
 	close(held.release)
 	must(t, <-older)
-	w.is(t, id, anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, anna, integration.ConnectionDisconnected)
 }

@@ -17,16 +17,16 @@ import (
 
 // TestScheduledRefresh checks that background refreshes detect changes without a request.
 func TestScheduledRefresh(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	theirs := w.integrateFor(t, w.bob, "instantly")
-	w.connect(t, id, w.anna)
-	w.instantly.Drop(w.anna.Address)
-	w.wait(6 * time.Hour)
-	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	theirs := fx.integrateFor(t, fx.bob, "instantly")
+	fx.connect(t, id, fx.anna)
+	fx.instantly.Drop(fx.anna.Address)
+	fx.wait(6 * time.Hour)
+	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))
 	}
-	woken := w.wakeups.Take()
+	woken := fx.wakeups.Take()
 	owners := map[string]access.AccountID{}
 	for n, wakeup := range woken {
 		owners[wakeup.ID] = wakeup.Account
@@ -35,29 +35,29 @@ func TestScheduledRefresh(t *testing.T) {
 			t.Errorf("number %d begins after %s", n, late)
 		}
 	}
-	if diff := cmp.Diff(map[string]access.AccountID{id: w.acc.ID, second: w.acc.ID, theirs: w.bob.ID}, owners); diff != "" {
+	if diff := cmp.Diff(map[string]access.AccountID{id: fx.acc.ID, second: fx.acc.ID, theirs: fx.bob.ID}, owners); diff != "" {
 		t.Fatal(diff)
 	}
-	lift := w.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
+	lift := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
 	for _, wakeup := range woken {
-		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
+		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 	}
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
-	if i := w.integration(t, second); !i.HasError || i.Status != integration.Failed {
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+	if i := fx.integration(t, second); !i.HasError || i.Status != integration.Failed {
 		t.Errorf("%+v", i)
 	}
-	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, counted(w.drifts)); diff != "" {
+	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, counted(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}
 	lift()
-	w.wait(time.Hour)
-	w.sweep(t, refreshes)
-	if n := w.plusvibe.Calls("Accounts"); n != 1 {
+	fx.wait(time.Hour)
+	fx.sweep(t, refreshes)
+	if n := fx.plusvibe.Calls("Accounts"); n != 1 {
 		t.Errorf("refreshed %d times in an hour", n)
 	}
-	w.wait(6 * time.Hour)
-	w.sweep(t, refreshes)
-	if i := w.integration(t, second); i.HasError || i.Status != integration.Connected {
+	fx.wait(6 * time.Hour)
+	fx.sweep(t, refreshes)
+	if i := fx.integration(t, second); i.HasError || i.Status != integration.Connected {
 		t.Errorf("%+v", i)
 	}
 }

@@ -21,14 +21,14 @@ import (
 
 // TestBeginRefuses checks the order of refusals, and that the platform is not called.
 func TestBeginRefuses(t *testing.T) {
-	w := newFixture(t)
-	w.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	id, second, bison := w.integrate(t, "instantly"), w.integrate(t, "plusvibe"), w.integrate(t, "emailbison")
-	theirs := w.mailbox(t, w.bob, "33333333-2222-4333-8444-555555555555", "bob")
-	found := w.discovered(t)
-	w.connect(t, second, w.ben)
-	asked := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn")
-	over := w.acc
+	fx := newFixture(t)
+	fx.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
+	id, second, bison := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe"), fx.integrate(t, "emailbison")
+	theirs := fx.mailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
+	found := fx.discovered(t)
+	fx.connect(t, second, fx.ben)
+	asked := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
+	over := fx.acc
 	over.Plan.TenantSlots = 0
 	for _, tt := range []struct {
 		name        string
@@ -41,53 +41,53 @@ func TestBeginRefuses(t *testing.T) {
 		{"no id", id, "anna", 0, fault.MailboxNotFound},
 		{"another account's mailbox", id, theirs.ID, 0, fault.MailboxNotFound},
 		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
-		{"over the plan", id, w.ben.ID, 0, fault.TenantLimitReached},
-		{"connected elsewhere", id, w.ben.ID, 1, fault.ConnectedElsewhere},
-		{"what it can do comes before where the mailbox is", bison, w.ben.ID, 1, fault.CapabilityMissing},
-		{"cannot do it", bison, w.anna.ID, 1, fault.CapabilityMissing},
+		{"over the plan", id, fx.ben.ID, 0, fault.TenantLimitReached},
+		{"connected elsewhere", id, fx.ben.ID, 1, fault.ConnectedElsewhere},
+		{"what it can do comes before where the mailbox is", bison, fx.ben.ID, 1, fault.CapabilityMissing},
+		{"cannot do it", bison, fx.anna.ID, 1, fault.CapabilityMissing},
 	} {
 		over.Plan.TenantSlots = tt.slots
-		_, err := w.Begin(t.Context(), over, tt.id, tt.mailbox, nil)
+		_, err := fx.Begin(t.Context(), over, tt.id, tt.mailbox, nil)
 		if fault.Of(err).Code != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
 		}
 	}
-	_, err := w.Begin(t.Context(), w.bob, id, w.anna.ID, nil)
+	_, err := fx.Begin(t.Context(), fx.bob, id, fx.anna.ID, nil)
 	refused(t, err, fault.IntegrationNotFound)
-	if n := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn"); n != asked {
-		t.Errorf("the platform was asked")
+	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn"); n != asked {
+		t.Errorf("the platform was called")
 	}
-	w.begin(t, id, w.anna)
-	_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+	fx.begin(t, id, fx.anna)
+	_, err = fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.SessionActive)
-	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
+	_, err = fx.Begin(t.Context(), fx.acc, second, fx.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
 }
 
 // discovered returns an existing mailbox that tenantry did not create.
-func (w *fixture) discovered(t *testing.T) mailbox.Mailbox {
+func (fx *fixture) discovered(t *testing.T) mailbox.Mailbox {
 	t.Helper()
-	d, err := w.store.Domain(t.Context(), w.acc.ID, theTenant, zone)
+	d, err := fx.store.Domain(t.Context(), fx.acc.ID, theTenant, zone)
 	must(t, err)
-	rows, err := w.store.ReserveMailboxes(t.Context(), w.acc.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, w.clock)
+	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.acc.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, fx.clock)
 	must(t, err)
 	m := rows[0]
 	m.Stage = mailbox.Ready
-	must(t, w.store.SaveMailbox(t.Context(), w.acc.ID, m))
+	must(t, fx.store.SaveMailbox(t.Context(), fx.acc.ID, m))
 	return m
 }
 
 // TestOneOfFiftyBegins checks that one of many concurrent requests, on two integrations, gets a
 // session.
 func TestOneOfFiftyBegins(t *testing.T) {
-	w := newFixture(t)
-	ids := []string{w.integrate(t, "instantly"), w.integrate(t, "plusvibe")}
+	fx := newFixture(t)
+	ids := []string{fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")}
 	var mu sync.Mutex
 	got := map[string]int{}
 	var all sync.WaitGroup
 	for n := range 50 {
 		all.Go(func() {
-			_, err := w.Begin(t.Context(), w.acc, ids[n%2], w.anna.ID, nil)
+			_, err := fx.Begin(t.Context(), fx.acc, ids[n%2], fx.anna.ID, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -101,12 +101,12 @@ func TestOneOfFiftyBegins(t *testing.T) {
 	if got["begun"] != 1 || got["begun"]+got[fault.SessionActive.Name]+got[fault.ConnectedElsewhere.Name] != 50 {
 		t.Errorf("%v", got)
 	}
-	if n := w.instantly.Calls("StartSignIn") + w.plusvibe.Calls("StartSignIn"); n != 1 {
+	if n := fx.instantly.Calls("StartSignIn") + fx.plusvibe.Calls("StartSignIn"); n != 1 {
 		t.Errorf("the platforms were asked for %d links", n)
 	}
 }
 
-// slowSessions is a store that is slow to begin a session.
+// slowSessions is a store whose BeginSession is slow.
 type slowSessions struct {
 	ports.Connections
 	entered, proceed chan struct{}
@@ -118,21 +118,21 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
 }
 
-// TestOneRequestAtTheStore checks that the store is asked to begin one session of a mailbox at a
-// time. Other requests for the mailbox are refused without a call of the store; requests for other
-// mailboxes are not refused.
+// TestOneRequestAtTheStore checks that only one request at a time asks the store to begin a session
+// of a mailbox. Other requests for the mailbox are refused without a call of the store. Requests
+// for other mailboxes are not refused.
 func TestOneRequestAtTheStore(t *testing.T) {
-	w := newFixture(t)
-	id, slow := w.integrate(t, "instantly"), slowSessions{w.store, make(chan struct{}), make(chan struct{})}
-	s := w.service(w.store, slow, w.platforms)
+	fx := newFixture(t)
+	id, slow := fx.integrate(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}
+	s := fx.service(fx.store, slow, fx.platforms)
 	begun := make(chan error, 2)
-	for _, m := range []mailbox.Mailbox{w.anna, w.ben} {
+	for _, m := range []mailbox.Mailbox{fx.anna, fx.ben} {
 		go func() {
-			_, err := s.Begin(t.Context(), w.acc, id, m.ID, nil)
+			_, err := s.Begin(t.Context(), fx.acc, id, m.ID, nil)
 			begun <- err
 		}()
 		<-slow.entered
-		_, err := s.Begin(t.Context(), w.acc, id, m.ID, nil)
+		_, err := s.Begin(t.Context(), fx.acc, id, m.ID, nil)
 		refused(t, err, fault.SessionActive)
 	}
 	close(slow.proceed)
@@ -144,7 +144,7 @@ func TestOneRequestAtTheStore(t *testing.T) {
 // TestFailedStart checks that a failed start restores the mailbox's connection, and that the
 // mailbox can then begin a session.
 func TestFailedStart(t *testing.T) {
-	w := newFixture(t)
+	fx := newFixture(t)
 	for name, tt := range map[string]struct {
 		fault fake.Fault
 		want  fault.Code
@@ -157,42 +157,43 @@ func TestFailedStart(t *testing.T) {
 	} {
 		for _, was := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
 			t.Run(name+" "+string(was), func(t *testing.T) {
-				w.another(t)
-				id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+				fx.switchAccount(t)
+				id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 				want := integration.ConnectionFailed
 				if was != "" {
-					w.connect(t, id, w.anna)
+					fx.connect(t, id, fx.anna)
 					want = was
 				}
 				if was == integration.ConnectionDisconnected {
-					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
+					_, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 					must(t, err)
 				}
-				defer w.instantly.Fail(tt.fault)()
-				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+				defer fx.instantly.Fail(tt.fault)()
+				_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 				refused(t, err, tt.want)
-				w.is(t, id, w.anna, want)
-				if i := w.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
+				fx.requireStatus(t, id, fx.anna, want)
+				if i := fx.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
 					t.Errorf("the integration is %+v", i)
 				}
 				if was == "" {
-					w.connect(t, second, w.anna)
+					fx.connect(t, second, fx.anna)
 				} else {
-					w.connect(t, id, w.anna)
+					fx.connect(t, id, fx.anna)
 				}
 			})
 		}
 	}
 }
 
-// meddling fails each start of a session and runs a function during it.
-type meddling struct {
+// interruptedStarts is a platform that runs a function during each start of a session, and then
+// fails.
+type interruptedStarts struct {
 	ports.SendingPlatform
 
 	meanwhile func()
 }
 
-func (m meddling) StartSignIn(context.Context, string) (integration.SignIn, error) {
+func (m interruptedStarts) StartSignIn(context.Context, string) (integration.SignIn, error) {
 	m.meanwhile()
 	return integration.SignIn{}, &outcome.Error{Kind: outcome.Throttled}
 }
@@ -200,54 +201,54 @@ func (m meddling) StartSignIn(context.Context, string) (integration.SignIn, erro
 // TestRefreshDuringAStart checks that a failed start does not undo the result of a concurrent
 // refresh.
 func TestRefreshDuringAStart(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	w.connect(t, id, w.anna)
-	w.platforms.Hold("instantly", "key", "ws-1", meddling{w.instantly, func() {
-		w.instantly.Drop(w.anna.Address)
-		w.wait(time.Second)
-		w.refresh(t, id)
-		w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	fx.connect(t, id, fx.anna)
+	fx.platforms.Hold("instantly", "key", "ws-1", interruptedStarts{fx.instantly, func() {
+		fx.instantly.Drop(fx.anna.Address)
+		fx.wait(time.Second)
+		fx.refresh(t, id)
+		fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	}})
-	w.wait(time.Second)
-	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+	fx.wait(time.Second)
+	_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
-	w.is(t, id, w.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
 // TestLinkLeadsToDeclaredHosts checks that a link to an undeclared host is not returned.
 func TestLinkLeadsToDeclaredHosts(t *testing.T) {
-	w := newFixture(t)
-	w.platforms.Know(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
-	w.platforms.Hold("evil", "key", "", w.instantly)
-	w.platforms.Hold("evil", "key", "ws-1", w.instantly)
-	id := w.integrate(t, "evil")
-	b, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+	fx := newFixture(t)
+	fx.platforms.Know(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
+	fx.platforms.Hold("evil", "key", "", fx.instantly)
+	fx.platforms.Hold("evil", "key", "ws-1", fx.instantly)
+	id := fx.integrate(t, "evil")
+	b, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderError)
 	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
 		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
 	}
-	w.is(t, id, w.anna, integration.ConnectionFailed)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 }
 
 // TestSlowRequestLosesItsSession checks that a request returns no link if another request has ended
 // its session.
 func TestSlowRequestLosesItsSession(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	gate := w.instantly.Hold("StartSignIn")
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	gate := fx.instantly.Hold("StartSignIn")
 	slow := make(chan error, 1)
 	go func() {
-		_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+		_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 		slow <- err
 	}()
 	<-gate.Arrived()
-	w.wait(11 * time.Second)
+	fx.wait(11 * time.Second)
 	quick := make(chan error, 1)
 	var b integrations.Begun
 	go func() {
 		var err error
-		b, err = w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+		b, err = fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 		quick <- err
 	}()
 	select {
@@ -259,8 +260,8 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	first, second := <-slow, <-quick
 	refused(t, first, fault.SessionActive)
 	must(t, second)
-	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
-	w.status(t, b, integration.SessionConnected)
+	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.status(t, b, integration.SessionConnected)
 }
 
 // TestBeginFindsALateSignIn checks that Begin does not end an expired session without a check at
@@ -278,21 +279,21 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 		"within the grace of the platform":       {"instantly", 10*time.Minute + time.Second, false, integration.SessionExpired},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			id := w.integrate(t, late.provider)
-			first := w.begin(t, id, w.anna)
+			fx := newFixture(t)
+			id := fx.integrate(t, late.provider)
+			first := fx.begin(t, id, fx.anna)
 			if late.signIn {
-				w.at(t, id).Complete(first.AuthURL.Reveal(), w.anna.Address, "Anna")
+				fx.at(t, id).Complete(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
 			}
-			w.wait(late.after)
-			second := w.begin(t, id, w.anna)
-			w.status(t, first, late.want)
-			w.status(t, second, integration.SessionPending)
+			fx.wait(late.after)
+			second := fx.begin(t, id, fx.anna)
+			fx.status(t, first, late.want)
+			fx.status(t, second, integration.SessionPending)
 			want := integration.ConnectionPending
 			if late.signIn {
 				want = integration.ConnectionConnected
 			}
-			w.is(t, id, w.anna, want)
+			fx.requireStatus(t, id, fx.anna, want)
 		})
 	}
 }
@@ -300,17 +301,17 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 // TestBeginAfterASessionThatCannotBeChecked checks that no session begins while the platform cannot
 // say how the expired session ended. After maxCheckDelay the expired session ends without a check.
 func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	first := w.begin(t, id, w.anna)
-	w.wait(20 * time.Minute)
-	lift := w.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
-	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	first := fx.begin(t, id, fx.anna)
+	fx.wait(20 * time.Minute)
+	lift := fx.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
+	_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
-	w.is(t, id, w.anna, integration.ConnectionPending)
-	w.wait(time.Hour)
-	second := w.begin(t, id, w.anna)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
+	fx.wait(time.Hour)
+	second := fx.begin(t, id, fx.anna)
 	lift()
-	w.status(t, first, integration.SessionExpired)
-	w.status(t, second, integration.SessionPending)
+	fx.status(t, first, integration.SessionExpired)
+	fx.status(t, second, integration.SessionPending)
 }

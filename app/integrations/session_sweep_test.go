@@ -12,57 +12,57 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSweepEndsWhatNobodyAsksAbout checks that the sweep ends sessions of closed popups and of
-// crashed requests.
+// TestSweepEndsWhatNobodyAsksAbout checks that the sweep ends expired sessions whose caller no
+// longer reads their status, and sessions of crashed requests.
 func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
-	w := newFixture(t)
-	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	late := w.mailbox(t, w.acc, theTenant, "late")
-	b := w.begin(t, id, w.anna)
-	w.begin(t, second, w.ben)
-	w.begin(t, id, late)
-	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
-	must(t, w.store.BeginSession(t.Context(), w.acc.ID, integration.Session{
-		ID: stranger, IntegrationID: id, MailboxID: w.mailbox(t, w.acc, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: w.clock, ExpiresAt: w.clock.Add(time.Second),
-	}, stranger, w.clock))
-	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionPending)
-	w.wait(11*time.Minute + 4*time.Second)
-	lift := w.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
-	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionConnected)
-	w.is(t, id, late, integration.ConnectionFailed)
-	w.is(t, second, w.ben, integration.ConnectionPending) // its platform cannot be asked
+	fx := newFixture(t)
+	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
+	late := fx.mailbox(t, fx.acc, theTenant, "late")
+	b := fx.begin(t, id, fx.anna)
+	fx.begin(t, second, fx.ben)
+	fx.begin(t, id, late)
+	fx.instantly.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	must(t, fx.store.BeginSession(t.Context(), fx.acc.ID, integration.Session{
+		ID: stranger, IntegrationID: id, MailboxID: fx.mailbox(t, fx.acc, theTenant, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+	}, stranger, fx.clock))
+	fx.sweep(t, sessions)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
+	fx.wait(11*time.Minute + 4*time.Second)
+	lift := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
+	fx.sweep(t, sessions)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, id, late, integration.ConnectionFailed)
+	fx.requireStatus(t, second, fx.ben, integration.ConnectionPending) // its platform cannot be asked
 	lift()
-	w.plusvibe.Put(integration.Account{Address: w.ben.Address, State: integration.AccountConnected})
-	w.sweep(t, sessions)
-	w.is(t, second, w.ben, integration.ConnectionConnected)
-	_, counts, err := w.Get(t.Context(), w.acc.ID, id)
+	fx.plusvibe.Put(integration.Account{Address: fx.ben.Address, State: integration.AccountConnected})
+	fx.sweep(t, sessions)
+	fx.requireStatus(t, second, fx.ben, integration.ConnectionConnected)
+	_, counts, err := fx.Get(t.Context(), fx.acc.ID, id)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("%+v, %v", counts, err)
 	}
 }
 
 // TestSweepAsksOnlyWhatItMust checks that the sweep makes no platform call for sessions that are
-// not expired or never had a link.
+// not expired, and for sessions without a link.
 func TestSweepAsksOnlyWhatItMust(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	b := w.begin(t, id, w.anna)
-	must(t, w.store.BeginSession(t.Context(), w.acc.ID, integration.Session{
-		ID: stranger, IntegrationID: id, MailboxID: w.ben.ID, Status: integration.SessionPending, CreatedAt: w.clock, ExpiresAt: w.clock.Add(time.Second),
-	}, stranger, w.clock))
-	asked := w.instantly.Calls("SignIn") + w.instantly.Calls("Account")
-	w.wait(5 * time.Minute)
-	w.sweep(t, sessions)
-	w.is(t, id, w.ben, integration.ConnectionFailed)
-	end := w.Handlers()["sending_session"]
-	must(t, end(t.Context(), ports.Wakeup{Account: w.acc.ID, ID: id + "/" + w.anna.ID + "/" + b.Session.ID}))
-	if n := w.instantly.Calls("SignIn") + w.instantly.Calls("Account"); n != asked {
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	b := fx.begin(t, id, fx.anna)
+	must(t, fx.store.BeginSession(t.Context(), fx.acc.ID, integration.Session{
+		ID: stranger, IntegrationID: id, MailboxID: fx.ben.ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+	}, stranger, fx.clock))
+	asked := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account")
+	fx.wait(5 * time.Minute)
+	fx.sweep(t, sessions)
+	fx.requireStatus(t, id, fx.ben, integration.ConnectionFailed)
+	end := fx.Handlers()["sending_session"]
+	must(t, end(t.Context(), ports.Wakeup{Account: fx.acc.ID, ID: id + "/" + fx.anna.ID + "/" + b.Session.ID}))
+	if n := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account"); n != asked {
 		t.Errorf("asked %d times", n-asked)
 	}
-	w.is(t, id, w.anna, integration.ConnectionPending)
-	if err := end(t.Context(), ports.Wakeup{Account: w.acc.ID, ID: "nonsense"}); err == nil {
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
+	if err := end(t.Context(), ports.Wakeup{Account: fx.acc.ID, ID: "nonsense"}); err == nil {
 		t.Error("nonsense is a session")
 	}
 }
@@ -70,14 +70,14 @@ func TestSweepAsksOnlyWhatItMust(t *testing.T) {
 // TestSweepEndsSessionsWithoutACheck checks that a session ends without a final check if the
 // platform is down for longer than maxCheckDelay.
 func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	b := w.begin(t, id, w.anna)
-	w.instantly.Fail(fake.Fault{Kind: outcome.Down})
-	w.wait(80 * time.Minute)
-	w.sweep(t, sessions)
-	w.is(t, id, w.anna, integration.ConnectionFailed)
-	s, err := w.Status(t.Context(), w.acc.ID, id, w.anna.ID, b.Session.ID)
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	b := fx.begin(t, id, fx.anna)
+	fx.instantly.Fail(fake.Fault{Kind: outcome.Down})
+	fx.wait(80 * time.Minute)
+	fx.sweep(t, sessions)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
+	s, err := fx.Status(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -85,20 +85,20 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 
 // TestSweepOfWhatIsGone checks that the sweep ignores sessions that were deleted meanwhile.
 func TestSweepOfWhatIsGone(t *testing.T) {
-	w := newFixture(t)
-	id := w.integrate(t, "instantly")
-	w.begin(t, id, w.anna)
-	w.wait(20 * time.Minute)
-	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
+	fx := newFixture(t)
+	id := fx.integrate(t, "instantly")
+	fx.begin(t, id, fx.anna)
+	fx.wait(20 * time.Minute)
+	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))
 	}
-	_, err := w.Delete(t.Context(), w.acc.ID, id, nil)
+	_, err := fx.Delete(t.Context(), fx.acc.ID, id, nil)
 	must(t, err)
-	woken := w.wakeups.Take()
+	woken := fx.wakeups.Take()
 	if len(woken) != 2 {
 		t.Fatalf("woken %+v", woken)
 	}
 	for _, wakeup := range woken {
-		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
+		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 	}
 }

@@ -141,7 +141,7 @@ func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 	}
 }
 
-// TestStoredPlansEqualTheRules checks that the plans in the migrations equal access.Plans.
+// TestStoredPlansEqualTheRules checks that the plans that the migrations store equal access.Plans.
 func TestStoredPlansEqualTheRules(t *testing.T) {
 	service, _, _ := open(t)
 	store := service.Keys.(*bunstore.Store)

@@ -91,7 +91,7 @@ func TestUnsavedUsesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := service.Uses.Save(t.Context()); err == nil {
-		t.Fatal("the failure is hidden")
+		t.Fatal("the failure is not returned")
 	}
 	store.err = nil
 	for range 2 {

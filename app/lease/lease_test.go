@@ -14,7 +14,7 @@ import (
 
 const duration = 30 * time.Second
 
-// holder answers renewals.
+// holder is the store of the lease: it answers renewals.
 type holder struct {
 	renewals int
 	taken    bool

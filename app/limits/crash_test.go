@@ -74,8 +74,8 @@ func (m crashingTenant) EnsureRule(ctx context.Context, scope string, all []stri
 	return r, err
 }
 
-// Wherever the process crashes, no policy is in force without its rule, and each rule has a
-// reserved policy. Repeating the request leaves exactly one rule.
+// The process crashes at each step of a request in turn. No policy is then in force without its
+// rule, and each rule has a reserved policy. After a repeated request there is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps := range 3 {

@@ -66,7 +66,7 @@ func TestMissingMailbox(t *testing.T) {
 				t.Fatalf("got %+v", out)
 			}
 			if rules := fx.fake.Holds(guid).Rules; tt.made && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.made && len(rules) != 0 {
-				t.Fatalf("the platform holds %+v", rules)
+				t.Fatalf("the platform has %+v", rules)
 			}
 		})
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits sets, shows and ends the daily send limits of a tenant or one of its domains. Package
-// enforcement counts messages and blocks mailboxes; this package only stores the limit and creates
-// its transport rule.
+// Package limits sets, shows and ends the daily send limits of a tenant or one of its domains.
+// Package enforcement counts messages and blocks mailboxes; this package only stores the limit and
+// creates its transport rule.
 //
 // Service holds the use cases. Get returns a Limit. Set takes a Wanted and returns an Outcome.
 //

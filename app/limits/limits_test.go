@@ -144,7 +144,7 @@ func TestSetAdoptsExistingRule(t *testing.T) {
 	}
 	fx.fake.DropRule(guid, name)
 	if again := fx.set(t, ptr(zone), 20); again.Became != sendlimit.Created || again.Policy.RuleID == there {
-		t.Fatalf("made again %+v", again)
+		t.Fatalf("created again: %+v", again)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A policy is in force only once the platform has its rule. Until then its scope is stored as one
-// that may have a rule.
+// A policy is in force only once the platform has its rule. Until then, the policy is stored as
+// reserved, because the rule may exist.
 func TestPolicyNeedsItsRule(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})

@@ -19,9 +19,9 @@ import (
 
 const many = 50
 
-// together runs many requests concurrently and returns their errors. It repeats a request that a busy
-// store refused.
-func together(request func(n int) error) []error {
+// runConcurrently runs many requests concurrently and returns their errors. It repeats a request
+// that a busy store refused.
+func runConcurrently(request func(n int) error) []error {
 	errs := make([]error, many)
 	var all sync.WaitGroup
 	for n := range many {
@@ -36,10 +36,10 @@ func together(request func(n int) error) []error {
 }
 
 func TestTheCapHoldsUnderManyRequests(t *testing.T) {
-	h := newFixture(t)
+	fx := newFixture(t)
 	admitted := 0
-	for _, err := range together(func(n int) error {
-		_, err := h.provision(t.Context(), fmt.Sprintf("box-%d@example.test", n))
+	for _, err := range runConcurrently(func(n int) error {
+		_, err := fx.provision(t.Context(), fmt.Sprintf("box-%d@example.test", n))
 		return err
 	}) {
 		switch {
@@ -52,13 +52,13 @@ func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 	if admitted != 3 {
 		t.Fatalf("%d requests were admitted, want 3", admitted)
 	}
-	h.requireComplete(t, 3)
+	fx.requireComplete(t, 3)
 }
 
 func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
-	h := newFixture(t)
-	for _, err := range together(func(int) error {
-		results, err := h.provision(t.Context(), "anna@example.test", "ben@example.test", "carl@example.test")
+	fx := newFixture(t)
+	for _, err := range runConcurrently(func(int) error {
+		results, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test", "carl@example.test")
 		for _, r := range results {
 			if r.Failure != nil {
 				return r.Failure
@@ -68,8 +68,8 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 	}) {
 		must(t, err)
 	}
-	h.requireComplete(t, 3)
-	if made := h.fake.Effects("CreateMailbox"); made != 3 {
+	fx.requireComplete(t, 3)
+	if made := fx.fake.Effects("CreateMailbox"); made != 3 {
 		t.Fatalf("%d creations", made)
 	}
 }
@@ -78,7 +78,7 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 // first request stores the row in the given stage.
 type contestedMailboxes struct {
 	ports.MailboxStore
-	h     *fixture
+	fx    *fixture
 	stage mailbox.Stage
 	// refused is true if the platform refuses the later request, which then releases the row.
 	refused bool
@@ -88,7 +88,7 @@ func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.Accou
 	if m.Stage == s.stage {
 		s.stage = ""
 		specs := []mailbox.Spec{{DisplayName: m.DisplayName, Address: m.Address}}
-		rows, err := s.MailboxStore.ReserveMailboxes(ctx, owner, m.DomainID, specs, mailbox.MaxPerDomain, s.h.Now())
+		rows, err := s.MailboxStore.ReserveMailboxes(ctx, owner, m.DomainID, specs, mailbox.MaxPerDomain, s.fx.Now())
 		if err == nil && s.refused {
 			err = s.MailboxStore.ReleaseMailbox(ctx, owner, rows[0].ID, rows[0].ReservedAt)
 		}
@@ -102,14 +102,14 @@ func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.Accou
 // TestFailedProvisionLeavesALaterReservation checks that a failing request does not delete the row
 // if a later request for the same mailbox is still running.
 func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
-	h := newFixture(t)
-	h.Mailboxes = &contestedMailboxes{MailboxStore: h.store, h: h, stage: mailbox.Creating}
-	h.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled, Times: 1})
-	_, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	fx.Mailboxes = &contestedMailboxes{MailboxStore: fx.store, fx: fx, stage: mailbox.Creating}
+	fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled, Times: 1})
+	_, err := fx.provision(t.Context(), "anna@example.test")
 	if !errors.Is(err, fault.ProviderUnavailable) {
 		t.Fatalf("got %v", err)
 	}
-	if h.reservesRow(t) {
+	if fx.reservesRow(t) {
 		t.Error("the row of the later request was released")
 	}
 }
@@ -117,12 +117,12 @@ func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 // TestProvisionSurvivesTheReleaseOfALaterRequest checks that a created mailbox is stored even if a
 // later request for the same address was refused and released the row.
 func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
-	h := newFixture(t)
-	h.Mailboxes = &contestedMailboxes{MailboxStore: h.store, h: h, stage: mailbox.Created, refused: true}
-	results, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	fx.Mailboxes = &contestedMailboxes{MailboxStore: fx.store, fx: fx, stage: mailbox.Created, refused: true}
+	results, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if results[0].Status != mailbox.ResultCreated {
 		t.Errorf("got %+v", results[0])
 	}
-	h.requireComplete(t, 1)
+	fx.requireComplete(t, 1)
 }

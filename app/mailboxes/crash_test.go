@@ -19,7 +19,7 @@ import (
 
 var errDead = errors.New("the process is dead")
 
-// crash ends a process before or after the effect of one of its steps. From then on no call of the
+// crash ends a process before or after the effect of one of its steps. After that, no call of the
 // process reaches the store or the platform.
 type crash struct {
 	mu    sync.Mutex
@@ -101,18 +101,18 @@ func TestProvisionConvergesAfterACrash(t *testing.T) {
 		finished := false
 		for steps := 0; !finished; steps++ {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
-				h := newFixture(t)
+				fx := newFixture(t)
 				l := &crash{left: steps, after: after}
-				h.Platform, h.Mailboxes = crashingPlatform{h.fake, l}, crashingStore{h.store, l}
-				_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				fx.Platform, fx.Mailboxes = crashingPlatform{fx.fake, l}, crashingStore{fx.store, l}
+				_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				if finished = !l.dead; finished {
 					must(t, err)
 				}
-				h.Service = h.service()
-				_, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				fx.Service = fx.service()
+				_, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
-				h.requireComplete(t, 2)
-				if made := h.fake.Effects("CreateMailbox"); made != 2 {
+				fx.requireComplete(t, 2)
+				if made := fx.fake.Effects("CreateMailbox"); made != 2 {
 					t.Fatalf("%d creations", made)
 				}
 			})

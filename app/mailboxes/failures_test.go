@@ -41,14 +41,14 @@ func TestProvisionGetsOverPassingTrouble(t *testing.T) {
 		{"a look breaks twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			h.fake.Fail(tt.fault)
-			got, err := h.provision(t.Context(), "anna@example.test")
+			fx := newFixture(t)
+			fx.fake.Fail(tt.fault)
+			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
-			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
-				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
-			h.requireComplete(t, 1)
+			fx.requireComplete(t, 1)
 		})
 	}
 }
@@ -75,25 +75,25 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 		{"submission gets lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			h.Limit = shortly
-			lift := h.fake.Fail(tt.fault)
-			_, err := h.provision(t.Context(), "anna@example.test")
+			fx := newFixture(t)
+			fx.Limit = shortly
+			lift := fx.fake.Fail(tt.fault)
+			_, err := fx.provision(t.Context(), "anna@example.test")
 			refused(t, err, tt.want)
 			if tt.want == fault.ProviderUnavailable && fault.Of(err).RetryAfter != 7*time.Second {
 				t.Fatalf("the error says to retry after %s", fault.Of(err).RetryAfter)
 			}
 			lift()
-			if kept := !h.reservesRow(t); kept != tt.kept {
-				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
+			if kept := !fx.reservesRow(t); kept != tt.kept {
+				t.Fatalf("the slot was kept: %v, want %v", kept, tt.kept)
 			}
-			h.Limit = apptest.HangTimeout
-			got, err := h.provision(t.Context(), "anna@example.test")
+			fx.Limit = apptest.HangTimeout
+			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
-			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
-				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
-			h.requireComplete(t, 1)
+			fx.requireComplete(t, 1)
 		})
 	}
 }
@@ -112,40 +112,40 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 		{"the domain is not accepted", []fake.Fault{hidden, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			h.leaveUnfinished(t)
+			fx := newFixture(t)
+			fx.leaveUnfinished(t)
 			var lifts []func()
 			for _, f := range tt.second {
-				lifts = append(lifts, h.fake.Fail(f))
+				lifts = append(lifts, fx.fake.Fail(f))
 			}
-			h.Limit = shortly
-			_, err := h.provision(t.Context(), "anna@example.test")
+			fx.Limit = shortly
+			_, err := fx.provision(t.Context(), "anna@example.test")
 			refused(t, err, tt.want)
 			for _, lift := range lifts {
 				lift()
 			}
-			h.Limit = apptest.HangTimeout
-			got, err := h.provision(t.Context(), "anna@example.test")
+			fx.Limit = apptest.HangTimeout
+			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
-			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
-				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
+			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
+				t.Fatalf("got %v after %d creations", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
-			h.requireComplete(t, 1)
+			fx.requireComplete(t, 1)
 		})
 	}
 }
 
 func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFixture(t)
-		h.leaveUnfinished(t)
-		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
-		got, err := h.provision(t.Context(), "anna@example.test")
+		fx := newFixture(t)
+		fx.leaveUnfinished(t)
+		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 3})
+		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" {
 			t.Fatalf("got %+v", got[0])
 		}
-		h.requireComplete(t, 1)
+		fx.requireComplete(t, 1)
 	})
 }
 
@@ -153,46 +153,47 @@ func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
 // refuses the address at each try and never shows a mailbox with it.
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFixture(t)
-		h.reservesRow(t)
-		h.fake.Occupy(guid, "anna@example.test")
-		got, err := h.provision(t.Context(), "anna@example.test")
+		fx := newFixture(t)
+		fx.reservesRow(t)
+		fx.fake.Occupy(guid, "anna@example.test")
+		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail {
 			t.Fatalf("got %+v", got[0])
 		}
-		if tries := h.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
+		if tries := fx.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
 			t.Fatalf("%d tries", tries)
 		}
-		if free := h.free(t); free != mailbox.MaxPerDomain {
-			t.Fatalf("%d places are free", free)
+		if free := fx.free(t); free != mailbox.MaxPerDomain {
+			t.Fatalf("%d slots are free", free)
 		}
 	})
 }
 
 // leaveUnfinished sends a request that creates a mailbox and loses every answer.
-func (h *fixture) leaveUnfinished(t *testing.T) {
+func (fx *fixture) leaveUnfinished(t *testing.T) {
 	t.Helper()
 	lifts := []func(){
-		h.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
-		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
+		fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: true}),
+		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Skip: 1}),
 	}
-	h.Limit = shortly
-	_, err := h.provision(t.Context(), "anna@example.test")
+	fx.Limit = shortly
+	_, err := fx.provision(t.Context(), "anna@example.test")
 	refused(t, err, fault.ProviderTimeout)
 	for _, lift := range lifts {
 		lift()
 	}
-	h.Limit = apptest.HangTimeout
+	fx.Limit = apptest.HangTimeout
 }
 
-// overtaken is a store in which a whole other request runs right after the first reservation.
-type overtaken struct {
+// overtakenStore is a store in which a second request runs completely right after the first request
+// has reserved the row.
+type overtakenStore struct {
 	ports.MailboxStore
 	other func()
 }
 
-func (o *overtaken) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
 	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, most, now)
 	if other := o.other; other != nil {
 		o.other = nil
@@ -202,34 +203,34 @@ func (o *overtaken) ReserveMailboxes(ctx context.Context, owner access.AccountID
 }
 
 func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
-	h := newFixture(t)
-	slow := h.service()
-	slow.Mailboxes = &overtaken{h.store, func() {
-		got, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	slow := fx.service()
+	slow.Mailboxes = &overtakenStore{fx.store, func() {
+		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" {
 			t.Fatalf("the other request got %v", statuses(got))
 		}
 	}}
-	got, err := slow.Provision(t.Context(), h.acc, guid, request("anna@example.test"), nil)
+	got, err := slow.Provision(t.Context(), fx.acc, guid, request("anna@example.test"), nil)
 	must(t, err)
 	if got[0].Status != "exists" {
 		t.Fatalf("got %v", statuses(got))
 	}
-	h.requireComplete(t, 1)
+	fx.requireComplete(t, 1)
 }
 
 func TestProvisionFailsOneItem(t *testing.T) {
-	h := newFixture(t)
-	h.fake.Occupy(guid, "taken@example.test")
-	got, err := h.provision(t.Context(), "taken@example.test", "anna@example.test")
+	fx := newFixture(t)
+	fx.fake.Occupy(guid, "taken@example.test")
+	got, err := fx.provision(t.Context(), "taken@example.test", "anna@example.test")
 	must(t, err)
 	if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail || got[1].Status != "created" {
 		t.Fatalf("got %+v", got)
 	}
-	h.requireComplete(t, 1)
-	if free := h.free(t); free != 2 {
-		t.Fatalf("%d places are free, want 2", free)
+	fx.requireComplete(t, 1)
+	if free := fx.free(t); free != 2 {
+		t.Fatalf("%d slots are free, want 2", free)
 	}
 }
 
@@ -241,34 +242,34 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 		kept   bool
 	}{{"Mailbox", false}, {"CreateMailbox", false}, {"OpenSignIn", true}, {"OpenSubmission", true}} {
 		t.Run(tt.method, func(t *testing.T) {
-			h := newFixture(t)
-			lift := h.fake.Fail(fake.Fault{
+			fx := newFixture(t)
+			lift := fx.fake.Fail(fake.Fault{
 				Method: tt.method, About: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
 			})
-			got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
 			if got[0].Status != "failed" || got[0].Failure.Code != fault.ProviderError || got[0].Failure.Detail == "" || got[1].Status != "created" {
 				t.Fatalf("got %+v", got)
 			}
-			if n := h.fake.Calls(tt.method); n > 3 {
+			if n := fx.fake.Calls(tt.method); n > 3 {
 				t.Fatalf("%d calls of %s", n, tt.method)
 			}
 			lift()
-			if kept := !h.reservesRow(t); kept != tt.kept {
-				t.Fatalf("the place was kept: %v", kept)
+			if kept := !fx.reservesRow(t); kept != tt.kept {
+				t.Fatalf("the slot was kept: %v", kept)
 			}
-			got, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			got, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
-			if got[0].Status != "created" || got[1].Status != "exists" || h.fake.Effects("CreateMailbox") != 2 {
+			if got[0].Status != "created" || got[1].Status != "exists" || fx.fake.Effects("CreateMailbox") != 2 {
 				t.Fatalf("afterwards: %+v", got)
 			}
-			h.requireComplete(t, 2)
+			fx.requireComplete(t, 2)
 		})
 	}
 }
 
 // TestProvisionTellsWhatAnUnansweredRequestCreated checks that a retry reports a mailbox as created
-// if the first request got no answer.
+// if the first request created it and got no answer.
 func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -280,25 +281,25 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 		{"time is up", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			h.Limit = shortly
+			fx := newFixture(t)
+			fx.Limit = shortly
 			tt.fault.About = "ben@example.test"
-			lift := h.fake.Fail(tt.fault)
-			_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			lift := fx.fake.Fail(tt.fault)
+			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			refused(t, err, tt.want)
-			if s := h.stored(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
+			if s := fx.stored(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
 				t.Fatalf("stored %+v", s)
 			}
 			lift()
-			h.Limit = apptest.HangTimeout
+			fx.Limit = apptest.HangTimeout
 			for _, want := range []string{"created", "exists"} {
-				got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+				got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
-				if got[0].Status != want || got[1].Status != want || h.fake.Effects("CreateMailbox") != 2 {
+				if got[0].Status != want || got[1].Status != want || fx.fake.Effects("CreateMailbox") != 2 {
 					t.Fatalf("got %v, want %s", statuses(got), want)
 				}
 			}
-			h.requireComplete(t, 2)
+			fx.requireComplete(t, 2)
 		})
 	}
 }
@@ -307,29 +308,29 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 // outcome of an earlier creation is unknown.
 func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newFixture(t)
-		h.leaveUnfinished(t)
-		lift := h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
-		got, err := h.provision(t.Context(), "anna@example.test")
+		fx := newFixture(t)
+		fx.leaveUnfinished(t)
+		lift := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.ProviderError})
+		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "failed" {
 			t.Fatalf("got %+v", got[0])
 		}
 		lift()
-		got, err = h.provision(t.Context(), "anna@example.test")
+		got, err = fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
-		if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+		if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
 			t.Fatalf("got %+v", got[0])
 		}
 	})
 }
 
-// TestProvisionNeedsNoDKIM checks that DKIM errors do not affect mailboxes.
+// TestProvisionNeedsNoDKIM checks that mailboxes are created although DKIM calls fail.
 func TestProvisionNeedsNoDKIM(t *testing.T) {
-	h := newFixture(t)
-	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
-	h.fake.Fail(fake.Fault{Method: "EnsureSigning", Kind: outcome.Refused, Code: fault.ProviderError})
-	got, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
+	fx.fake.Fail(fake.Fault{Method: "EnsureSigning", Kind: outcome.Refused, Code: fault.ProviderError})
+	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if got[0].Status != "created" {
 		t.Fatalf("got %+v", got[0])
@@ -337,19 +338,19 @@ func TestProvisionNeedsNoDKIM(t *testing.T) {
 }
 
 func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
-	h := newFixture(t)
-	h.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.WeakPassword, Times: 1})
-	got, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	fx.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Refused, Code: fault.WeakPassword, Times: 1})
+	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if got[0].Status != "failed" || got[0].Failure.Code != fault.WeakPassword {
 		t.Fatalf("got %+v", got[0])
 	}
-	got, err = h.provision(t.Context(), "anna@example.test")
+	got, err = fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
-	if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
+	if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
 		t.Fatalf("got %+v", got[0])
 	}
-	h.requireComplete(t, 1)
+	fx.requireComplete(t, 1)
 }
 
 func TestProvisionWithAccessWithdrawn(t *testing.T) {
@@ -357,28 +358,28 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 		"consent": tenant.ConsentRevoked, "exchange_role": tenant.ConsentGranted,
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newFixture(t)
-			h.fake.Revoke(guid, what)
-			_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+			fx := newFixture(t)
+			fx.fake.Revoke(guid, what)
+			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			refused(t, err, fault.AccessDenied)
-			stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
+			stored, err := fx.store.Tenant(t.Context(), fx.acc.ID, guid)
 			must(t, err)
 			if stored.Consent != want {
 				t.Fatalf("the consent is stored as %s, want %s", stored.Consent, want)
 			}
-			if free := h.free(t); free != mailbox.MaxPerDomain {
-				t.Fatalf("%d places are free", free)
+			if free := fx.free(t); free != mailbox.MaxPerDomain {
+				t.Fatalf("%d slots are free", free)
 			}
 		})
 	}
 }
 
 func TestProvisionSettlesTheDomainFirst(t *testing.T) {
-	h := newFixture(t)
-	h.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
-	_, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
+	_, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
-	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone)
 	must(t, err)
 	if !d.MailReady || d.Signing.Selector1.Content == "" {
 		t.Fatalf("the domain is stored as %+v", d)
@@ -386,17 +387,17 @@ func TestProvisionSettlesTheDomainFirst(t *testing.T) {
 }
 
 func TestProvisionGoesOnWithoutItsCaller(t *testing.T) {
-	h := newFixture(t)
-	gate := h.fake.Hold("CreateMailbox")
+	fx := newFixture(t)
+	gate := fx.fake.Hold("CreateMailbox")
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := h.provision(ctx, "anna@example.test")
+		_, err := fx.provision(ctx, "anna@example.test")
 		done <- err
 	}()
 	<-gate.Arrived()
 	leave()
 	gate.Release()
 	must(t, <-done)
-	h.requireComplete(t, 1)
+	fx.requireComplete(t, 1)
 }

@@ -50,84 +50,84 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &fixture{fake: fake.New(), store: openStore(t)}
-	h.Service = h.service()
-	h.fake.Connect(guid, fake.Setup{})
-	acc, err := h.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, h.Now())
+	fx := &fixture{fake: fake.New(), store: openStore(t)}
+	fx.Service = fx.service()
+	fx.fake.Connect(guid, fake.Setup{})
+	acc, err := fx.store.CreateAccount(t.Context(), "owner@example.com", "complete", 0, fx.Now())
 	must(t, err)
-	h.acc = acc
-	_, err = h.store.Attach(t.Context(), acc.ID, tenant.Tenant{
-		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: h.Now(),
+	fx.acc = acc
+	_, err = fx.store.Attach(t.Context(), acc.ID, tenant.Tenant{
+		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.Now(),
 	})
 	must(t, err)
-	h.changeTenant(t, func(x *tenant.Tenant) {
+	fx.changeTenant(t, func(x *tenant.Tenant) {
 		x.Bootstrap, x.SMTPAuth, x.Consent = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.ConsentGranted
 	})
-	h.addDomain(t, zone)
-	return h
+	fx.addDomain(t, zone)
+	return fx
 }
 
 // service returns a service as a new process would have it, with the same store and platform.
-func (h *fixture) service() *Service {
+func (fx *fixture) service() *Service {
 	pass := &reconcile.Pass{
-		Platform: h.fake, Domains: h.store, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
+		Platform: fx.fake, Domains: fx.store, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{
-		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Removals: h.store, Platform: h.fake, Reconciler: pass, Now: time.Now,
+		Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Removals: fx.store, Platform: fx.fake, Reconciler: pass, Now: time.Now,
 		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout,
 	}
 }
 
-func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
+func (fx *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	apptest.ChangeTenant(t, h.store, h.acc.ID, guid, change)
+	apptest.ChangeTenant(t, fx.store, fx.acc.ID, guid, change)
 }
 
-func (h *fixture) changeDomain(t *testing.T, name string, change func(*domain.Domain)) {
+func (fx *fixture) changeDomain(t *testing.T, name string, change func(*domain.Domain)) {
 	t.Helper()
-	stored, err := h.store.Domain(t.Context(), h.acc.ID, guid, name)
+	stored, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, name)
 	must(t, err)
 	change(&stored)
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, stored, nil))
+	must(t, fx.store.SaveDomain(t.Context(), fx.acc.ID, stored, nil))
 }
 
-func (h *fixture) addDomain(t *testing.T, name string) {
+func (fx *fixture) addDomain(t *testing.T, name string) {
 	t.Helper()
-	at := h.fake.For(guid)
+	at := fx.fake.For(guid)
 	_, err := at.AddDomain(t.Context(), name)
 	must(t, err)
 	records, err := at.Records(t.Context(), name)
 	must(t, err)
-	h.fake.DNS.Publish(name, records.Verification...)
+	fx.fake.DNS.Publish(name, records.Verification...)
 	_, err = at.VerifyDomain(t.Context(), name)
 	must(t, err)
 	must(t, at.EnableMail(t.Context(), name))
-	d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, name, domain.MaxPerTenant, h.Now())
+	d, err := fx.store.ReserveDomain(t.Context(), fx.acc.ID, guid, name, domain.MaxPerTenant, fx.Now())
 	must(t, err)
 	d.Added, d.Verified, d.MailReady = true, true, true
 	d.Status = dns.Status{MX: dns.Missing}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
+	must(t, fx.store.SaveDomain(t.Context(), fx.acc.ID, d, nil))
 }
 
-func (h *fixture) provision(ctx context.Context, addresses ...string) ([]Result, error) {
-	return h.Provision(ctx, h.acc, guid, request(addresses...), nil)
+func (fx *fixture) provision(ctx context.Context, addresses ...string) ([]Result, error) {
+	return fx.Provision(ctx, fx.acc, guid, request(addresses...), nil)
 }
 
-func (h *fixture) stored(t *testing.T) []mailbox.Mailbox {
+func (fx *fixture) stored(t *testing.T) []mailbox.Mailbox {
 	t.Helper()
-	list, err := h.store.Mailboxes(t.Context(), h.acc.ID, guid)
+	list, err := fx.store.Mailboxes(t.Context(), fx.acc.ID, guid)
 	must(t, err)
 	return list
 }
 
 // requireComplete checks that the platform holds want mailboxes, all of them complete, stored and
 // ready.
-func (h *fixture) requireComplete(t *testing.T, want int) {
+func (fx *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()
-	held, stored := h.fake.Holds(guid).Mailboxes, h.stored(t)
+	held, stored := fx.fake.Holds(guid).Mailboxes, fx.stored(t)
 	if len(held) != want || len(stored) != want {
-		t.Fatalf("the platform holds %d, the store %d, want %d", len(held), len(stored), want)
+		t.Fatalf("the platform has %d, the store %d, want %d", len(held), len(stored), want)
 	}
 	for i, m := range held {
 		if !m.PasswordSet || !m.Submission || !m.AccountEnabled {
@@ -141,31 +141,32 @@ func (h *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reservesRow reserves the address of Anna Keller and reports whether this used one of the domain's mailbox slots.
-func (h *fixture) reservesRow(t *testing.T) bool {
+// reservesRow reserves the address of Anna Keller and reports whether this used one of the domain's
+// mailbox slots.
+func (fx *fixture) reservesRow(t *testing.T) bool {
 	t.Helper()
-	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone)
 	must(t, err)
 	specs := []mailbox.Spec{{DisplayName: "Anna Keller", Address: "anna@example.test"}}
-	rows, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, specs, mailbox.MaxPerDomain, h.Now())
+	rows, err := fx.store.ReserveMailboxes(t.Context(), fx.acc.ID, d.ID, specs, mailbox.MaxPerDomain, fx.Now())
 	must(t, err)
 	return rows[0].JustReserved
 }
 
-// free counts the free mailbox slots of the domain, by reserving them.
-func (h *fixture) free(t *testing.T) int {
+// free reserves all free mailbox slots of the domain and returns their number.
+func (fx *fixture) free(t *testing.T) int {
 	t.Helper()
-	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
+	d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone)
 	must(t, err)
 	for n := range mailbox.MaxPerDomain + 1 {
 		probe := mailbox.Spec{DisplayName: "Probe", Address: string(rune('p'+n)) + "robe@" + zone}
-		_, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, []mailbox.Spec{probe}, mailbox.MaxPerDomain, h.Now())
+		_, err := fx.store.ReserveMailboxes(t.Context(), fx.acc.ID, d.ID, []mailbox.Spec{probe}, mailbox.MaxPerDomain, fx.Now())
 		if errors.Is(err, fault.MailboxLimitReached) {
 			return n
 		}
 		must(t, err)
 	}
-	t.Fatal("the cap does not hold")
+	t.Fatal("the limit is exceeded")
 	return 0
 }
 

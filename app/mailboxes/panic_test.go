@@ -29,21 +29,21 @@ func (panickingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 // TestPanicOfOneMailboxEndsTheRequest checks that a panic in the goroutine of a mailbox continues
 // in the goroutine of the request, and that the same request then finishes the mailboxes.
 func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
-	h := newFixture(t)
-	h.Platform = panicking{h.fake}
+	fx := newFixture(t)
+	fx.Platform = panicking{fx.fake}
 	err := panics.Catch(func() error {
-		_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+		_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 		return err
 	})
 	var p *panics.Error
 	if !errors.As(err, &p) {
 		t.Fatalf("got %v, want the panic", err)
 	}
-	h.Platform = h.fake
-	got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+	fx.Platform = fx.fake
+	got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 	must(t, err)
 	if got[0].Status != "created" || got[1].Status != "created" {
 		t.Errorf("the same request again: %v", statuses(got))
 	}
-	h.requireComplete(t, 2)
+	fx.requireComplete(t, 2)
 }

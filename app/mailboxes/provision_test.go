@@ -15,63 +15,63 @@ import (
 )
 
 func TestProvisionMakesAndFinds(t *testing.T) {
-	h := newFixture(t)
-	got, err := h.provision(t.Context(), "Anna@Example.TEST", "ben@example.test")
+	fx := newFixture(t)
+	got, err := fx.provision(t.Context(), "Anna@Example.TEST", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"created", "created"}) {
 		t.Fatalf("got %v", statuses(got))
 	}
 	if m := got[0].Mailbox; m.Address != "anna@example.test" || m.PrincipalName != m.Address || m.Alias == "" || m.DisplayName != "Anna Keller" {
-		t.Fatalf("the result tells %+v", m)
+		t.Fatalf("the result is %+v", m)
 	}
-	h.requireComplete(t, 2)
-	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
+	fx.requireComplete(t, 2)
+	got, err = fx.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"created", "exists", "exists"}) {
 		t.Fatalf("got %v", statuses(got))
 	}
-	h.requireComplete(t, 3)
-	signIns := h.fake.Calls("OpenSignIn")
-	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
+	fx.requireComplete(t, 3)
+	signIns := fx.fake.Calls("OpenSignIn")
+	got, err = fx.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)
-	if !slices.Equal(statuses(got), []string{"exists", "exists", "exists"}) || h.fake.Calls("OpenSignIn") != signIns {
-		t.Fatalf("three existing addresses at the cap: got %v", statuses(got))
+	if !slices.Equal(statuses(got), []string{"exists", "exists", "exists"}) || fx.fake.Calls("OpenSignIn") != signIns {
+		t.Fatalf("three existing addresses at the limit: got %v", statuses(got))
 	}
 }
 
 func TestProvisionRecordsExistingMailboxes(t *testing.T) {
-	h := newFixture(t)
-	_, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Old", Address: "old@example.test"})
+	fx := newFixture(t)
+	_, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Old", Address: "old@example.test"})
 	must(t, err)
-	got, err := h.provision(t.Context(), "old@example.test")
+	got, err := fx.provision(t.Context(), "old@example.test")
 	must(t, err)
 	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
 		t.Fatalf("got %+v", got[0])
 	}
-	if held := h.fake.Holds(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
-		t.Fatalf("a mailbox that is not ours was changed: %+v", held)
+	if held := fx.fake.Holds(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
+		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", held)
 	}
-	if s := h.stored(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
+	if s := fx.stored(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
 		t.Fatalf("stored %+v", s)
 	}
 }
 
 func TestProvisionRefusals(t *testing.T) {
-	unverified := func(t *testing.T, h *fixture) {
-		h.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
+	unverified := func(t *testing.T, fx *fixture) {
+		fx.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
 	}
-	notReady := func(t *testing.T, h *fixture) {
-		h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+	notReady := func(t *testing.T, fx *fixture) {
+		fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	}
-	smtpOff := func(t *testing.T, h *fixture) {
-		h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
+	smtpOff := func(t *testing.T, fx *fixture) {
+		fx.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
 	}
-	revoked := func(t *testing.T, h *fixture) {
-		h.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
+	revoked := func(t *testing.T, fx *fixture) {
+		fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
 	}
-	downgraded := func(_ *testing.T, h *fixture) { h.acc.Plan.TenantSlots = 0 }
-	full := func(t *testing.T, h *fixture) {
-		_, err := h.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
+	downgraded := func(_ *testing.T, fx *fixture) { fx.acc.Plan.TenantSlots = 0 }
+	full := func(t *testing.T, fx *fixture) {
+		_, err := fx.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
 		must(t, err)
 	}
 	for _, tt := range []struct {
@@ -114,47 +114,47 @@ func TestProvisionRefusals(t *testing.T) {
 		{"bootstrap before SMTP AUTH", []func(*testing.T, *fixture){smtpOff, notReady}, nil, fault.ExchangeNotReady},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newFixture(t)
+			fx := newFixture(t)
 			for _, arrange := range tt.arrange {
-				arrange(t, h)
+				arrange(t, fx)
 			}
-			made := h.fake.Effects("CreateMailbox")
+			made := fx.fake.Effects("CreateMailbox")
 			r := request("new@example.test")
 			if tt.change != nil {
 				tt.change(&r)
 			}
-			_, err := h.Provision(t.Context(), h.acc, guid, r, nil)
+			_, err := fx.Provision(t.Context(), fx.acc, guid, r, nil)
 			refused(t, err, tt.want)
-			if h.fake.Effects("CreateMailbox") != made {
-				t.Fatal("a mailbox was made all the same")
+			if fx.fake.Effects("CreateMailbox") != made {
+				t.Fatal("a mailbox was created although the request was refused")
 			}
 		})
 	}
 }
 
 func TestProvisionOfOthersIsNotFound(t *testing.T) {
-	h := newFixture(t)
-	stranger, err := h.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, h.Now())
+	fx := newFixture(t)
+	stranger, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
 	must(t, err)
 	for name, id := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
 		t.Run(name, func(t *testing.T) {
-			_, err := h.Provision(t.Context(), stranger, id, request("anna@example.test"), nil)
+			_, err := fx.Provision(t.Context(), stranger, id, request("anna@example.test"), nil)
 			refused(t, err, fault.TenantNotFound)
 		})
 	}
-	_, err = h.Usage(t.Context(), stranger.ID, guid, "x")
+	_, err = fx.Usage(t.Context(), stranger.ID, guid, "x")
 	refused(t, err, fault.TenantNotFound)
-	_, err = h.List(t.Context(), access.AccountID(tenant.NoGUID), guid)
+	_, err = fx.List(t.Context(), access.AccountID(tenant.NoGUID), guid)
 	refused(t, err, fault.TenantNotFound)
 }
 
 func TestProvisionWithoutSMTPAuthWhereTheOperatorAllows(t *testing.T) {
-	h := newFixture(t)
-	h.RequireSMTPAuth = false
-	h.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthRefused })
-	got, err := h.provision(t.Context(), "anna@example.test")
+	fx := newFixture(t)
+	fx.RequireSMTPAuth = false
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthRefused })
+	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
-	if got[0].Status != "created" || h.fake.Calls("OpenSubmission") != 0 {
-		t.Fatalf("got %v with %d calls to open submission", statuses(got), h.fake.Calls("OpenSubmission"))
+	if got[0].Status != "created" || fx.fake.Calls("OpenSubmission") != 0 {
+		t.Fatalf("got %v with %d calls to open submission", statuses(got), fx.fake.Calls("OpenSubmission"))
 	}
 }

@@ -22,7 +22,7 @@ import (
 type endedConnections struct {
 	ended []string
 	err   error
-	// during, if set, is called with each mailbox.
+	// during, if set, is called while the connections of a mailbox end.
 	during func()
 }
 
@@ -34,50 +34,51 @@ func (c *endedConnections) EndAll(_ context.Context, _ access.AccountID, mailbox
 	return c.err
 }
 
-// removable provisions ann@ and returns it, with the connections that its removal ends.
-func (h *fixture) removable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
+// removable provisions a mailbox and returns it, with the record of the connections that its
+// removal ends.
+func (fx *fixture) removable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
 	t.Helper()
-	_, err := h.provision(t.Context(), "ann@"+zone, "bob@"+zone)
+	_, err := fx.provision(t.Context(), "ann@"+zone, "bob@"+zone)
 	must(t, err)
 	connections := &endedConnections{}
-	h.Connections = connections
-	return h.stored(t)[0], connections
+	fx.Connections = connections
+	return fx.stored(t)[0], connections
 }
 
-func (h *fixture) remove(t *testing.T, m mailbox.Mailbox) (Removed, error) {
+func (fx *fixture) remove(t *testing.T, m mailbox.Mailbox) (Removed, error) {
 	t.Helper()
-	return h.Remove(t.Context(), h.acc.ID, guid, m.ID, m.Address, nil)
+	return fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, m.Address, nil)
 }
 
-// discover stores the mailboxes that the platform holds, as a sync at the time at does.
-func (h *fixture) discover(t *testing.T, at time.Time, held ...mailbox.Platform) {
+// discover stores held as the mailboxes of the platform, as a sync at the time at does.
+func (fx *fixture) discover(t *testing.T, at time.Time, held ...mailbox.Platform) {
 	t.Helper()
 	missed := map[string]bool{}
-	for _, m := range h.stored(t) {
+	for _, m := range fx.stored(t) {
 		if !slices.ContainsFunc(held, func(p mailbox.Platform) bool { return p.Address == m.Address }) {
 			missed[m.Address] = true
 		}
 	}
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, held...), MissedMailboxes: missed}))
+	must(t, fx.store.SaveDiscovery(t.Context(), fx.acc.ID, guid, ports.Found{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, held...), MissedMailboxes: missed}))
 }
 
-func (h *fixture) platformMailboxes() (all []mailbox.Platform) {
-	for _, m := range h.fake.Holds(guid).Mailboxes {
+func (fx *fixture) platformMailboxes() (all []mailbox.Platform) {
+	for _, m := range fx.fake.Holds(guid).Mailboxes {
 		all = append(all, m.Platform)
 	}
 	return all
 }
 
 func TestRemoveMailbox(t *testing.T) {
-	h := newFixture(t)
-	m, connections := h.removable(t)
+	fx := newFixture(t)
+	m, connections := fx.removable(t)
 	connections.during = func() {
-		if h.fake.Calls("RemoveMailbox") != 0 {
+		if fx.fake.Calls("RemoveMailbox") != 0 {
 			t.Error("the mailbox was removed before its connections ended")
 		}
 	}
-	before := h.platformMailboxes()
-	removed, err := h.Remove(t.Context(), h.acc.ID, guid, m.ID, "ANN@"+zone, nil)
+	before := fx.platformMailboxes()
+	removed, err := fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, "ANN@"+zone, nil)
 	must(t, err)
 	if left := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || left > mailbox.Retention || left < mailbox.Retention-time.Hour {
 		t.Errorf("removed as %+v", removed)
@@ -85,71 +86,72 @@ func TestRemoveMailbox(t *testing.T) {
 	if !slices.Equal(connections.ended, []string{m.ID}) {
 		t.Errorf("ended the connections of %v", connections.ended)
 	}
-	h.requireComplete(t, 1)
+	fx.requireComplete(t, 1)
 	// A list from a lagging replica does not bring the removed mailbox back. A mailbox that was
 	// restored later is found again.
-	h.discover(t, time.Now(), before...)
-	h.requireComplete(t, 1)
-	h.discover(t, time.Now().Add(16*time.Minute), before...)
-	if all := h.stored(t); len(all) != 2 || all[0].Provisioned {
+	fx.discover(t, time.Now(), before...)
+	fx.requireComplete(t, 1)
+	fx.discover(t, time.Now().Add(16*time.Minute), before...)
+	if all := fx.stored(t); len(all) != 2 || all[0].Provisioned {
 		t.Errorf("stored %+v", all)
 	}
 }
 
 func TestRemoveMailboxRefused(t *testing.T) {
-	h := newFixture(t)
-	m, connections := h.removable(t)
+	fx := newFixture(t)
+	m, connections := fx.removable(t)
 	for _, confirm := range []string{"", "bob@" + zone, m.ID, " " + m.Address} {
-		_, err := h.Remove(t.Context(), h.acc.ID, guid, m.ID, confirm, nil)
+		_, err := fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, confirm, nil)
 		refused(t, err, fault.ConfirmationRequired)
 	}
-	_, err := h.Remove(t.Context(), h.acc.ID, guid, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "", nil)
+	_, err := fx.Remove(t.Context(), fx.acc.ID, guid, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "", nil)
 	refused(t, err, fault.MailboxNotFound)
 	connections.err = errors.New("the sending platform is down")
-	if _, err := h.remove(t, m); !errors.Is(err, connections.err) || h.fake.Calls("RemoveMailbox") != 0 {
-		t.Fatalf("got %v after %d calls", err, h.fake.Calls("RemoveMailbox"))
+	if _, err := fx.remove(t, m); !errors.Is(err, connections.err) || fx.fake.Calls("RemoveMailbox") != 0 {
+		t.Fatalf("got %v after %d calls", err, fx.fake.Calls("RemoveMailbox"))
 	}
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
-	_, err = h.remove(t, m)
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+	_, err = fx.remove(t, m)
 	refused(t, err, fault.ExchangeNotReady)
-	h.requireComplete(t, 2)
+	fx.requireComplete(t, 2)
 }
 
 // TestMailboxMadeAnewStays fails a removal after its effect. Before the removal is repeated, a sync
 // misses the mailbox, and someone creates a new mailbox with the same address.
 func TestMailboxMadeAnewStays(t *testing.T) {
-	h := newFixture(t)
-	m, _ := h.removable(t)
+	fx := newFixture(t)
+	m, _ := fx.removable(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Down, Times: 1, AfterEffect: true})
-	_, err := h.Remove(ctx, h.acc.ID, guid, m.ID, m.Address, nil)
+	fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Down, Times: 1, AfterEffect: true})
+	_, err := fx.Remove(ctx, fx.acc.ID, guid, m.ID, m.Address, nil)
 	cancel()
 	refused(t, err, fault.ProviderUnavailable)
-	h.discover(t, time.Now(), h.platformMailboxes()...)
-	anew, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
+	fx.discover(t, time.Now(), fx.platformMailboxes()...)
+	anew, err := fx.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
 	must(t, err)
-	_, err = h.remove(t, m)
+	_, err = fx.remove(t, m)
 	must(t, err)
-	if !slices.ContainsFunc(h.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == anew.ObjectID }) {
+	if !slices.ContainsFunc(fx.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == anew.ObjectID }) {
 		t.Fatal("the new mailbox was removed")
 	}
-	h.discover(t, time.Now(), h.platformMailboxes()...)
-	if all := h.stored(t); len(all) != 2 || all[0].ObjectID != anew.ObjectID {
+	fx.discover(t, time.Now(), fx.platformMailboxes()...)
+	if all := fx.stored(t); len(all) != 2 || all[0].ObjectID != anew.ObjectID {
 		t.Errorf("stored %+v", all)
 	}
 }
 
-// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform, before and after the effect.
+// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform, before and after the
+// effect.
 func TestMailboxRemovalWithUnknownOutcome(t *testing.T) {
 	for _, applied := range []bool{false, true} {
-		h := newFixture(t)
-		m, _ := h.removable(t)
-		h.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
-		_, err := h.remove(t, m)
+		fx := newFixture(t)
+		m, _ := fx.removable(t)
+		fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
+		_, err := fx.remove(t, m)
 		must(t, err)
-		if n := h.fake.Effects("RemoveMailbox"); n != 1 {
+		if n := fx.fake.Effects("RemoveMailbox"); n != 1 {
 			t.Errorf("applied %v: removed %d times", applied, n)
 		}
-		h.requireComplete(t, 1)
+		fx.requireComplete(t, 1)
 	}
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func one(t *testing.T, h *fixture) mailbox.Mailbox {
+func one(t *testing.T, fx *fixture) mailbox.Mailbox {
 	t.Helper()
-	got, err := h.provision(t.Context(), "anna@example.test")
+	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	return got[0].Mailbox
 }
 
 func TestUpdate(t *testing.T) {
-	h := newFixture(t)
-	m := one(t, h)
+	fx := newFixture(t)
+	m := one(t, fx)
 	name, limit := "  Anna Schmidt ", 25
-	got, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+	got, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
 	must(t, err)
-	stored, err := h.store.Mailbox(t.Context(), h.acc.ID, guid, m.ID)
+	stored, err := fx.store.Mailbox(t.Context(), fx.acc.ID, guid, m.ID)
 	must(t, err)
-	held := h.fake.Holds(guid).Mailboxes[0]
+	held := fx.fake.Holds(guid).Mailboxes[0]
 	for where, is := range map[string]string{"answer": got.DisplayName, "store": stored.DisplayName, "platform": held.DisplayName} {
 		if is != "Anna Schmidt" {
 			t.Errorf("%s: the name is %q", where, is)
@@ -41,7 +41,7 @@ func TestUpdate(t *testing.T) {
 	if got.DailySendLimit != 25 || stored.DailySendLimit != 25 {
 		t.Fatalf("the limit is answered %d, stored %d", got.DailySendLimit, stored.DailySendLimit)
 	}
-	usage, err := h.Usage(t.Context(), h.acc.ID, guid, m.ID)
+	usage, err := fx.Usage(t.Context(), fx.acc.ID, guid, m.ID)
 	must(t, err)
 	if usage.Limit != 25 || usage.Remaining != 25 || usage.Percent != 0 || usage.Blocked {
 		t.Fatalf("the usage is %+v", usage)
@@ -49,8 +49,8 @@ func TestUpdate(t *testing.T) {
 }
 
 func TestUsageWithoutALimit(t *testing.T) {
-	h := newFixture(t)
-	usage, err := h.Usage(t.Context(), h.acc.ID, guid, one(t, h).ID)
+	fx := newFixture(t)
+	usage, err := fx.Usage(t.Context(), fx.acc.ID, guid, one(t, fx).ID)
 	must(t, err)
 	if usage.Limit != 0 || usage.Mailbox.SendsToday != 0 || !usage.Mailbox.SendsTodayAt.IsZero() {
 		t.Fatalf("the usage is %+v", usage)
@@ -60,18 +60,18 @@ func TestUsageWithoutALimit(t *testing.T) {
 // TestUsageUnderTheEffectiveLimit checks that usage shows the effective limit: the mailbox's own,
 // else its domain's, else the tenant's.
 func TestUsageUnderTheEffectiveLimit(t *testing.T) {
-	h := newFixture(t)
-	m := one(t, h)
+	fx := newFixture(t)
+	m := one(t, fx)
 	for _, step := range []struct {
 		want int
 		set  func()
 	}{
-		{20, func() { h.enforce(t, sendlimit.TenantWide, 20) }},
-		{10, func() { h.enforce(t, zone, 10) }},
-		{15, func() { must(t, h.store.SetSendLimit(t.Context(), h.acc.ID, m.ID, 15, h.Now())) }},
+		{20, func() { fx.enforce(t, sendlimit.TenantWide, 20) }},
+		{10, func() { fx.enforce(t, zone, 10) }},
+		{15, func() { must(t, fx.store.SetSendLimit(t.Context(), fx.acc.ID, m.ID, 15, fx.Now())) }},
 	} {
 		step.set()
-		usage, err := h.Usage(t.Context(), h.acc.ID, guid, m.ID)
+		usage, err := fx.Usage(t.Context(), fx.acc.ID, guid, m.ID)
 		must(t, err)
 		if usage.Limit != step.want || usage.Remaining != step.want {
 			t.Fatalf("the usage is %+v, want a limit of %d", usage, step.want)
@@ -79,27 +79,27 @@ func TestUsageUnderTheEffectiveLimit(t *testing.T) {
 	}
 }
 
-func (h *fixture) enforce(t *testing.T, scope string, perDay int) {
+func (fx *fixture) enforce(t *testing.T, scope string, perDay int) {
 	t.Helper()
-	p, err := h.store.ReservePolicy(t.Context(), h.acc.ID, guid, scope, h.Now())
+	p, err := fx.store.ReservePolicy(t.Context(), fx.acc.ID, guid, scope, fx.Now())
 	must(t, err)
 	p.PerDay = perDay
-	must(t, h.store.SavePolicy(t.Context(), h.acc.ID, p, nil))
+	must(t, fx.store.SavePolicy(t.Context(), fx.acc.ID, p, nil))
 }
 
 func TestALimitNeedsNoPlatform(t *testing.T) {
-	h := newFixture(t)
-	m := one(t, h)
-	h.fake.Fail(fake.Fault{Kind: outcome.Down})
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapFailed })
+	fx := newFixture(t)
+	m := one(t, fx)
+	fx.fake.Fail(fake.Fault{Kind: outcome.Down})
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapFailed })
 	limit := 1
-	_, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
+	_, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
 	must(t, err)
 }
 
 func TestUpdateRefusals(t *testing.T) {
-	h := newFixture(t)
-	m := one(t, h)
+	fx := newFixture(t)
+	m := one(t, fx)
 	name, empty, zero, tooMany, fine := "New", " ", 0, 26, 5
 	for _, tt := range []struct {
 		name   string
@@ -117,28 +117,28 @@ func TestUpdateRefusals(t *testing.T) {
 		{"ownership before the rules", "nonsense", Change{}, fault.MailboxNotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := h.Update(t.Context(), h.acc.ID, guid, tt.id, tt.change)
+			_, err := fx.Update(t.Context(), fx.acc.ID, guid, tt.id, tt.change)
 			refused(t, err, tt.want)
 		})
 	}
-	if h.fake.Calls("Rename") != 0 {
+	if fx.fake.Calls("Rename") != 0 {
 		t.Fatal("a refused change reached the platform")
 	}
 }
 
 func TestRenameAfterTheConsentWasLost(t *testing.T) {
-	h := newFixture(t)
-	m := one(t, h)
-	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
+	fx := newFixture(t)
+	m := one(t, fx)
+	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
 	name, limit, tooMany := "New", 5, 26
-	_, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+	_, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
 	refused(t, err, fault.AccessDenied)
-	_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany})
+	_, err = fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &tooMany})
 	refused(t, err, fault.InvalidSendLimit)
-	if h.fake.Calls("Rename") != 0 {
-		t.Fatal("the platform was asked")
+	if fx.fake.Calls("Rename") != 0 {
+		t.Fatal("the platform was called")
 	}
-	_, err = h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
+	_, err = fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DailySendLimit: &limit})
 	must(t, err) // a stored limit needs no platform
 }
 
@@ -148,30 +148,30 @@ func TestRenameInTrouble(t *testing.T) {
 		arrange func(*testing.T, *fixture)
 		want    fault.Code // the zero Code: none
 	}{
-		{"bootstrap not ready", func(t *testing.T, h *fixture) {
-			h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+		{"bootstrap not ready", func(t *testing.T, fx *fixture) {
+			fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 		}, fault.ExchangeNotReady},
-		{"the answer is lost", func(_ *testing.T, h *fixture) {
-			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown, AfterEffect: true})
+		{"the answer is lost", func(_ *testing.T, fx *fixture) {
+			fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown, AfterEffect: true})
 		}, fault.Code{}},
-		{"the request is lost", func(_ *testing.T, h *fixture) {
-			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown})
+		{"the request is lost", func(_ *testing.T, fx *fixture) {
+			fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown})
 		}, fault.ProviderTimeout},
-		{"the platform is throttled", func(_ *testing.T, h *fixture) {
-			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Throttled})
+		{"the platform is throttled", func(_ *testing.T, fx *fixture) {
+			fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Throttled})
 		}, fault.ProviderUnavailable},
-		{"the platform refuses", func(_ *testing.T, h *fixture) {
-			h.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Refused, Code: fault.ProviderError})
+		{"the platform refuses", func(_ *testing.T, fx *fixture) {
+			fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Refused, Code: fault.ProviderError})
 		}, fault.ProviderError},
-		{"the consent is gone", func(_ *testing.T, h *fixture) { h.fake.Revoke(guid, "consent") }, fault.AccessDenied},
+		{"the consent is gone", func(_ *testing.T, fx *fixture) { fx.fake.Revoke(guid, "consent") }, fault.AccessDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newFixture(t)
-			m := one(t, h)
-			tt.arrange(t, h)
+			fx := newFixture(t)
+			m := one(t, fx)
+			tt.arrange(t, fx)
 			name, limit := "New", 5
-			_, err := h.Update(t.Context(), h.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
-			stored, lost := h.store.Mailbox(t.Context(), h.acc.ID, guid, m.ID)
+			_, err := fx.Update(t.Context(), fx.acc.ID, guid, m.ID, Change{DisplayName: &name, DailySendLimit: &limit})
+			stored, lost := fx.store.Mailbox(t.Context(), fx.acc.ID, guid, m.ID)
 			must(t, lost)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
@@ -189,11 +189,11 @@ func TestRenameInTrouble(t *testing.T) {
 }
 
 func TestListByAddress(t *testing.T) {
-	h := newFixture(t)
+	fx := newFixture(t)
 	before := time.Now().Truncate(time.Microsecond)
-	_, err := h.provision(t.Context(), "ben@example.test", "anna@example.test")
+	_, err := fx.provision(t.Context(), "ben@example.test", "anna@example.test")
 	must(t, err)
-	list, err := h.List(t.Context(), h.acc.ID, guid)
+	list, err := fx.List(t.Context(), fx.acc.ID, guid)
 	must(t, err)
 	if len(list) != 2 || list[0].Address != "anna@example.test" || list[0].DomainName != zone || list[0].TenantName != "Fabrikam" {
 		t.Fatalf("listed %+v", list)

@@ -17,7 +17,8 @@
 //   - dnsconnection.go: DNS connections. dnsconnection_add.go adds one, dnsconnection_form.go
 //     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
 //   - dns.go: putting back the DNS changes of a provisioning run.
-//   - plugin.go: the plugin catalog. plugin_new.go: writing a new plugin. keyset.go: the keys that seal secrets.
+//   - plugin.go: the plugin catalog. plugin_new.go: writing a new plugin. keyset.go: the keys that
+//     seal secrets.
 //   - audit.go: the audit log. audit_verify.go: the proof of an export of audit entries.
 //   - config.go: the values of all settings.
 //
@@ -93,8 +94,8 @@ func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
 	return wiring.Assemble(cmd.Context(), c, commandLog(cmd, c.Level()), c.PublicURL, wiring.Overrides{})
 }
 
-// commandLog returns the logger of a short command. It writes records only if the log level is debug,
-// because the command reports a failure as its error.
+// commandLog returns the logger of a short command. It writes records only if the log level is
+// debug, because the command reports a failure as its error.
 func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	if level > slog.LevelDebug {
 		return slog.New(slog.DiscardHandler)

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faulty returns the path of the plugin of the conformance tests, of a kind and with a planted bug or
-// without one.
+// faulty returns the path of the conformance tests' plugin of this kind, with a planted bug or, if
+// bug is empty, without one.
 func faulty(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
@@ -76,8 +76,8 @@ func TestPluginTestReportsChecks(t *testing.T) {
 	}
 }
 
-// TestPluginTestShowsTheFailedExchange checks that text, JSON and JUnit have the message and the calls of
-// a failed check, without the secret.
+// TestPluginTestShowsTheFailedExchange checks that text, JSON and JUnit have the message and the
+// calls of a failed check, without the secret.
 func TestPluginTestShowsTheFailedExchange(t *testing.T) {
 	const check = "dns/read/rejected-credential"
 	junit := filepath.Join(t.TempDir(), "report.xml")

@@ -303,8 +303,8 @@ func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
 	})
 }
 
-// TestRunWaitsOutAThrottle checks that a step waits for as long as the provider demands, if its
-// policy allows that and enough time is left.
+// TestRunWaitsOutAThrottle checks that Run waits for as long as the provider demands, if the policy
+// allows the wait and enough time is left.
 func TestRunWaitsOutAThrottle(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

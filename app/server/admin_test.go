@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestMetricsHaveExemplarsOnlyInOpenMetrics checks that /metrics has exemplars with trace ids when the client accepts
-// OpenMetrics, and plain text without exemplars otherwise.
+// TestMetricsHaveExemplarsOnlyInOpenMetrics checks that /metrics has exemplars with trace ids when
+// the client accepts OpenMetrics, and plain text without exemplars otherwise.
 func TestMetricsHaveExemplarsOnlyInOpenMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "took_seconds", Help: "Time."})

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// cutOffReserve is the last part of drain_time. During this part the remaining requests are cancelled,
-// plugins exit and telemetry is flushed.
+// cutOffReserve is the last part of drain_time. During this part the remaining requests are
+// cancelled, plugins exit and telemetry is flushed.
 const cutOffReserve = 3 * time.Second
 
 // errStopping is the cancellation cause of the requests that did not finish in drain_time.

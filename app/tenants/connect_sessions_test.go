@@ -43,7 +43,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, 7*24*time.Hour)
 	if !link.ExpiresAt.Equal(fx.now.Add(7 * 24 * time.Hour)) {
-		t.Errorf("the link lives until %v", link.ExpiresAt)
+		t.Errorf("the link expires at %v", link.ExpiresAt)
 	}
 	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(6 * 24 * time.Hour)
@@ -118,7 +118,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 			fx := newFixture(t)
 			link := fx.newSession(t, 0)
 			if err := tt.try(t, fx, fx.visit(t, link.URL, admin)); err == nil {
-				t.Fatal("it was not refused")
+				t.Fatal("the request was not refused")
 			}
 			got, err := fx.Session(t.Context(), fx.ann.ID, link.SessionID)
 			if err != nil || got.Status != tt.want {
@@ -139,8 +139,8 @@ func TestCancelledSessionIsDeclined(t *testing.T) {
 	fx.checkSession(t, link.SessionID, tenant.SessionDeclined, guid)
 }
 
-// TestExpiredLinkLeadsBack checks that the page of an expired link finds its session, also when the
-// flow is deleted already.
+// TestExpiredLinkLeadsBack checks that the page of an expired link leads back to the return URL of
+// its session, even if the flow has already been deleted.
 func TestExpiredLinkLeadsBack(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
@@ -161,25 +161,25 @@ func TestExpiredLinkLeadsBack(t *testing.T) {
 		}
 	}
 	if origin, err := fx.BrowserOrigin(t.Context(), secret.New("x")); err != nil || origin != (tenants.Origin{}) {
-		t.Errorf("a strange cookie shows %+v (%v)", origin, err)
+		t.Errorf("an unknown cookie shows %+v (%v)", origin, err)
 	}
 }
 
-// TestRenewedLinkReplacesTheEarlierOne checks that one link of a session works at a time.
+// TestRenewedLinkReplacesTheEarlierOne checks that only the latest link of a session works.
 func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.newSession(t, time.Hour)
 	begun := fx.callback(t, fx.visit(t, first.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
-	second, err := fx.Renew(t.Context(), fx.ann, first.SessionID, nil)
+	renewed, err := fx.Renew(t.Context(), fx.ann, first.SessionID, nil)
 	apptest.Must(t, err)
-	if second.SessionID != first.SessionID || second.URL == first.URL || !second.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
-		t.Errorf("renewed as %+v", second)
+	if renewed.SessionID != first.SessionID || renewed.URL == first.URL || !renewed.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
+		t.Errorf("renewed as %+v", renewed)
 	}
 	_, err = begun.signIn(t, admin)
 	refused(t, err, fault.ConnectLinkInvalid)
 	fx.checkSession(t, first.SessionID, tenant.SessionPending, "")
-	b := fx.callback(t, fx.visit(t, second.URL, admin))
+	b := fx.callback(t, fx.visit(t, renewed.URL, admin))
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)

@@ -31,7 +31,7 @@ func TestConnect(t *testing.T) {
 	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	apptest.Must(t, err)
 	if !link.ExpiresAt.Equal(fx.now.Add(15 * time.Minute)) {
-		t.Errorf("the link lives until %v", link.ExpiresAt)
+		t.Errorf("the link expires at %v", link.ExpiresAt)
 	}
 	b, offer := fx.offer(t, fx.ann, admin)
 	if offer.Account.ID != fx.ann.ID || offer.Account.Email != "ann@example.com" || offer.Tenant != guid ||
@@ -236,8 +236,8 @@ func TestSignInRefused(t *testing.T) {
 	}
 }
 
-// A different browser that sees the URLs of the flow cannot continue it, and does not end it for
-// the right browser.
+// A different browser that knows the URLs of the flow cannot continue it. Its attempt does not end
+// the flow for the first browser.
 func TestOtherBrowser(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.callback(t, fx.consent(t, fx.ann, admin))
@@ -253,11 +253,11 @@ func TestOtherBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := intruder.signIn(t, otherAdmin); err != nil {
-		t.Fatalf("the other walk ended: %v", err)
+		t.Fatalf("the flow of the other browser was ended: %v", err)
 	}
 }
 
-// An attacker who started the link forges a cookie from everything that he knows of the flow.
+// An attacker who requested the link forges a cookie from all that he knows about the flow.
 func TestForgedCookie(t *testing.T) {
 	fx := newFixture(t)
 	b, _ := fx.offer(t, fx.ann, admin)
@@ -286,7 +286,7 @@ func TestConfirmRefused(t *testing.T) {
 	_, err := fx.Confirm(t.Context(), secret.Text{}, offer.CSRF, true)
 	refused(t, err, fault.ConnectLinkInvalid)
 	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
-		t.Fatalf("a bad token used the flow up: %v", err)
+		t.Fatalf("an invalid token ended the flow: %v", err)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	refused(t, err, fault.ConnectLinkInvalid)

@@ -58,7 +58,7 @@ func (fx *fixture) syncMailboxes(t *testing.T) {
 		}
 		fx.platform.Advance(time.Hour)
 	}
-	t.Fatal("the mail server does not get ready")
+	t.Fatal("the mail server does not become ready")
 }
 
 func (fx *fixture) ruleNames() (names []string) {
@@ -84,7 +84,7 @@ func TestDeleteRemovesManagedRules(t *testing.T) {
 		t.Fatalf("got %+v", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("left are %q", names)
+		t.Fatalf("the rest is %q", names)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestDeleteWaitsForPass(t *testing.T) {
 		t.Error(err)
 	}
 	if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
-		t.Errorf("the run lost the tenant: %v", err)
+		t.Errorf("the pass lost its tenant: %v", err)
 	}
 	if deleted := <-done; !deleted.Removed || !slices.Equal(fx.ruleNames(), []string{someones}) {
 		t.Fatalf("got %+v, left are %q", deleted, fx.ruleNames())
@@ -191,7 +191,7 @@ func TestWithdrawRemovesManagedRules(t *testing.T) {
 		t.Fatalf("got %+v, %v", deleted, err)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("left are %q", names)
+		t.Fatalf("the rest is %q", names)
 	}
 }
 
@@ -245,13 +245,13 @@ func TestRemoveAllRules(t *testing.T) {
 		}
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
-		t.Fatalf("left are %q", names)
+		t.Fatalf("the rest is %q", names)
 	}
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
-		t.Errorf("a run began that puts them back: %v", err)
+		t.Errorf("a pass began that restores the rules: %v", err)
 	}
 	fx.Resume(t.Context(), all) // the account is not closed
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now); err != nil || !won {
-		t.Errorf("no run puts them back: %v", err)
+		t.Errorf("no pass can restore the rules: %v", err)
 	}
 }

@@ -83,7 +83,7 @@ func (fx *fixture) visit(t *testing.T, page, username string) (query string) {
 	return query
 }
 
-// browser is an administrator's browser after the callback.
+// browser holds the state of an administrator's browser after the callback.
 type browser struct {
 	*fixture
 	page   string
@@ -102,7 +102,7 @@ func (b browser) signIn(t *testing.T, username string) (tenants.Offer, error) {
 	return b.SignedIn(t.Context(), b.visit(t, b.page, username), b.cookie)
 }
 
-// offer runs the flow up to the confirmation page.
+// offer runs the connect flow up to the confirmation page.
 func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (browser, tenants.Offer) {
 	t.Helper()
 	b := fx.callback(t, fx.consent(t, acc, username))
@@ -111,7 +111,7 @@ func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (bro
 	return b, offer
 }
 
-// connect runs the whole flow.
+// connect runs the whole connect flow.
 func (fx *fixture) connect(t *testing.T, acc access.Account, username string) tenant.Tenant {
 	t.Helper()
 	b, offer := fx.offer(t, acc, username)

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// openSealer accepts any bytes as sealed.
+// openSealer is a sealer that decrypts any bytes to themselves.
 type openSealer struct{}
 
 func (openSealer) Seal(text secret.Text, _ string) ([]byte, error) { return []byte(text.Reveal()), nil }

@@ -19,8 +19,8 @@ type attachRace struct {
 	inactive bool // the account was deactivated
 }
 
-// connectTenant is an administrator who signs in and confirms. The account may have no slot, or no
-// plan.
+// connectTenant signs in and confirms, as an administrator does. It tolerates an account without a
+// free slot or a plan.
 func (r *attachRace) connectTenant(admin string) useCase {
 	b := r.callback(r.t, r.consent(r.t, r.ann, admin))
 	query := r.visit(r.t, b.page, admin)

@@ -43,7 +43,7 @@ func preparedWithRows(r *race) {
 	r.lagUntil = r.now.Add(observation.ReplicaLag)
 }
 
-// missedOnce is preparedWithRows. All objects were then missed.
+// missedOnce prepares what preparedWithRows does. Then a discovery misses all objects once.
 func missedOnce(r *race) {
 	preparedWithRows(r)
 	must(r.t, onReplica(r.sync)(r.t.Context()))
@@ -52,7 +52,8 @@ func missedOnce(r *race) {
 	}
 }
 
-// tolerant is a use case that may find its object hidden, because a list lacked it.
+// tolerant returns a use case that ignores the error if its object is hidden because a list lacked
+// it.
 func (r *race) tolerant(use useCase) useCase {
 	return func(ctx context.Context) error {
 		err := use(ctx)
@@ -63,7 +64,7 @@ func (r *race) tolerant(use useCase) useCase {
 	}
 }
 
-// wait lets so much time pass that the replica no longer lags.
+// wait moves the clock to a time at which the replica no longer lags.
 func (r *race) wait(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.now = r.now.Add(observation.ReplicaLag)
@@ -81,7 +82,7 @@ func (r *race) removeAnna(ctx context.Context) error {
 	return at.RemoveMailbox(ctx, anna.ObjectID)
 }
 
-// rowsKept returns an error unless all objects of preparedWithRows are listed by the same rows, with
+// rowsKept returns an error unless all objects of preparedWithRows still have the same rows, with
 // the limit and the connection.
 func rowsKept(r *race) error {
 	if now := r.rows(); !maps.Equal(now, r.before) {
@@ -191,8 +192,8 @@ var missingRaces = []struct {
 	},
 }
 
-// goneExactly returns an error unless, after two more syncs, the mailbox anna has a row exactly if
-// the platform has the mailbox.
+// goneExactly makes two more syncs. It returns an error unless the mailbox anna then has a row
+// exactly if the platform has the mailbox.
 func goneExactly(r *race) error {
 	r.now = r.now.Add(observation.ReplicaLag)
 	r.fixture.sync(r.t)
@@ -205,8 +206,8 @@ func goneExactly(r *race) error {
 	return nil
 }
 
-// A row is removed only if its object is gone. Its limit and its connections stay until then. A soak
-// interrupts a use case once, because a sync has so many steps.
+// A row is removed only if its object is gone. Its limit and its connections stay until then. A
+// soak interrupts a use case only once, because a sync has many steps.
 func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
 	for _, tt := range missingRaces {
 		t.Run(tt.name, func(t *testing.T) {

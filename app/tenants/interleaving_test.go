@@ -107,7 +107,7 @@ func (r *race) rename(id, name string) useCase {
 	}
 }
 
-// reconnect is a consent that the administrator gives again.
+// reconnect gives the consent again, as the administrator does.
 func (r *race) reconnect(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.consent(r.t, r.ann, admin)
@@ -115,7 +115,7 @@ func (r *race) reconnect(ctx context.Context) error {
 	return err
 }
 
-// noticeRevocation is a sync that finds the consent revoked.
+// noticeRevocation makes a sync that finds the consent revoked.
 func (r *race) noticeRevocation(ctx context.Context) error {
 	_ = r.sync(ctx) // it fails with access_denied unless the consent is given again before
 	return nil
@@ -154,7 +154,7 @@ var races = []struct {
 		"a sync and a verification",
 		func(r *race) {
 			at := r.platform.For(guid)
-			must(r.t, second(at.AddDomain(r.t.Context(), "one.test")))
+			must(r.t, errorOf(at.AddDomain(r.t.Context(), "one.test")))
 			records, err := at.Records(r.t.Context(), "one.test")
 			must(r.t, err)
 			r.platform.DNS.Publish("one.test", records.Verification...)
@@ -247,8 +247,8 @@ var races = []struct {
 	},
 }
 
-// maxInterruptions returns how often a soak interrupts a use case of a race. With three use cases,
-// three times are more orders than a soak has time for.
+// maxInterruptions returns how often a soak interrupts a use case of a race. With three use cases
+// it is twice, because a soak has no time for more orders.
 func maxInterruptions(useCases int) int {
 	if useCases > 2 {
 		return 2
@@ -282,5 +282,5 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// second returns the error of a call with two results.
-func second[T any](_ T, err error) error { return err }
+// errorOf returns the error of a call with two results.
+func errorOf[T any](_ T, err error) error { return err }

@@ -60,7 +60,8 @@ func (m steppedTenant) UserMailboxes(ctx context.Context) (int, error) {
 	return m.race.users, ctx.Err()
 }
 
-// Domains is two steps: the list is made at the first and arrives at the second.
+// Domains is two steps: the platform creates the list at the first, and the list arrives at the
+// second.
 func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
 	interleaving.Step(ctx)
 	list, err := m.replica(ctx).Domains(ctx)
@@ -68,7 +69,7 @@ func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
 	return list, err
 }
 
-// Domain is a step only for a use case that reads a lagging replica, as Mailbox.
+// Domain, like Mailbox, is a step only for a use case that reads a lagging replica.
 func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	if readsReplica(ctx) {
 		interleaving.Step(ctx)
@@ -93,7 +94,7 @@ func onReplica(use useCase) useCase {
 
 func readsReplica(ctx context.Context) bool { return ctx.Value(replicaKey{}) != nil }
 
-// replica returns the tenant as the replica shows it that answers now.
+// replica returns the tenant as the replica that answers now shows it.
 func (m steppedTenant) replica(ctx context.Context) ports.MailTenant {
 	if readsReplica(ctx) && m.race.now.Before(m.race.lagUntil) {
 		return laggingTenant{m.MailTenant, true}
@@ -111,7 +112,7 @@ func (m steppedTenant) EnsureSigning(ctx context.Context, name string) (dns.Sign
 	return m.MailTenant.EnsureSigning(ctx, name)
 }
 
-// Mailboxes is two steps, as Domains.
+// Mailboxes is two steps, like Domains.
 func (m steppedTenant) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 	interleaving.Step(ctx)
 	list, err := m.replica(ctx).Mailboxes(ctx)

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// interceptedDNS passes each DNS read to the function see, which can change the read or fail.
+// interceptedDNS passes each DNS read to a function, which can change the read or fail.
 type interceptedDNS struct {
 	ports.DNSReader
 	see func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error)
@@ -69,7 +69,7 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 
 func first(domains []domain.Domain, _ any) []domain.Domain { return domains }
 
-// An unreliable DNS reading from one server overwrites no stored status.
+// An unreliable DNS read does not overwrite a stored status.
 func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx := connected(t, fake.Setup{})
 	fx.addPlatformObjects(t)
@@ -87,7 +87,7 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx.sync(t)
 	after, _ := fx.storedObjects(t)
 	if before[0].Status.SPF == dns.Missing || before[0].Status.DMARC == dns.Missing {
-		t.Fatalf("nothing was seen before: %+v", before[0].Status)
+		t.Fatalf("there was no earlier observation: %+v", before[0].Status)
 	}
 	if after[0].Status.SPF != before[0].Status.SPF || after[0].Status.DMARC != before[0].Status.DMARC {
 		t.Errorf("got %+v, want %+v", after[0].Status, before[0].Status)
@@ -97,8 +97,8 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	}
 }
 
-// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its limit, and that the next
-// sync begins with the domains that this one did not read.
+// TestSyncOfMoreDomainsThanThereIsTimeFor checks that a sync ends at its time limit, and that the
+// next sync begins with the domains that the first one did not read.
 func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := connected(t, fake.Setup{})

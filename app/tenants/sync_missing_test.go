@@ -65,8 +65,8 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 	}
 }
 
-// An object that neither the list nor a read by name shows is hidden. It comes back with its limit,
-// or it is removed by a sync 15 minutes later.
+// An object that neither the list nor a read by name shows is hidden. If it shows again, it still
+// has its limit. Otherwise a sync 15 minutes later removes it.
 func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 	for name, returns := range map[string]bool{"it comes back": true, "it is gone": false} {
 		t.Run(name, func(t *testing.T) {

@@ -200,7 +200,8 @@ func TestSyncWithSMTPAuthRefused(t *testing.T) {
 	}
 }
 
-// SMTP AUTH that was enabled but does not show yet is neither refused nor enabled.
+// If SMTP AUTH was enabled and reads do not show it yet, it counts neither as refused nor as
+// enabled.
 func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
 	fx := connected(t, fake.Setup{})
 	lift := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
@@ -272,7 +273,7 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 		}},
 		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, out tenants.Synced) {
 			if out.Bootstrap.Status != "pending" || !out.SMTPAuth.Skipped || out.Tenant.Bootstrap != tenant.BootstrapReady {
-				t.Errorf("no news became bad news: %+v", out)
+				t.Errorf("a read without an answer changed the state: %+v", out)
 			}
 		}},
 		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, out tenants.Synced) {

@@ -22,7 +22,7 @@ func TestListShowsTheLatestFirst(t *testing.T) {
 		t.Fatalf("listed %v", got)
 	}
 	if got := fx.heldTenants(t, fx.bob); len(got) != 0 {
-		t.Fatalf("another account sees %v", got)
+		t.Fatalf("a different account sees %v", got)
 	}
 }
 
@@ -41,14 +41,14 @@ func TestDelete(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.connect(t, fx.ann, admin)
 	if _, err := fx.Delete(t.Context(), fx.bob.ID, guid, nil); err == nil {
-		t.Fatal("another account deleted it")
+		t.Fatal("a different account deleted it")
 	}
 	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	if err != nil || gone.Name != "One" || len(fx.heldTenants(t, fx.ann)) != 0 {
 		t.Fatalf("got %+v, %v", gone, err)
 	}
 	if got := fx.platform.Holds(guid).Consent; got != "granted" {
-		t.Errorf("the platform was touched: consent %s", got)
+		t.Errorf("the platform was changed: consent %s", got)
 	}
 	_, err = fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	refused(t, err, fault.TenantNotFound)

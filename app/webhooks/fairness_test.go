@@ -52,16 +52,16 @@ func (h *hanging) wait(n int) {
 	}
 }
 
-// most returns how many messages have waited at once.
-func (h *hanging) most() int {
+// maxConcurrent returns how many messages have waited at once.
+func (h *hanging) maxConcurrent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.highest
 }
 
-// TestHangingEndpointsDelayNoOther checks, by order and not by time, that eight endpoints which stop
-// answering hold back neither the other endpoint of their account nor that of a different account.
-// Each of them gets four messages at once.
+// TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering hold back no
+// other endpoint, of the same account or of a different one. Each hanging endpoint gets four
+// messages at once. The test compares the order of events and measures no time.
 func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -101,14 +101,15 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f.fanOut(t, p)
 	working.wait(t, 10)
 	for _, h := range dead {
-		if n := h.most(); n != webhook.MaxConcurrent {
+		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
 			t.Errorf("%d messages at once", n)
 		}
 	}
 }
 
-// TestFailingEndpointsGetHalfOfTheSlots fills a process with endpoints that hang and then fail. Once
-// they failed, they take one slot each and at most half of all.
+// TestFailingEndpointsGetHalfOfTheSlots fills the slots of a process with endpoints that hang and
+// then fail. After their failure, each takes one slot, and together they take at most half of all
+// slots.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, func(o *webhooks.Options) { o.Slots = 8 })
@@ -137,14 +138,14 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	f.emit(t, good, 10)
 	f.fanOut(t, p)
 	working.wait(t, 10)
-	if n := dead.most(); n != 4 {
+	if n := dead.maxConcurrent(); n != 4 {
 		t.Errorf("failing endpoints had %d of 8 slots", n)
 	}
 }
 
-// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. They get
-// one slot each, and at most three quarters of all, so an endpoint that is proven gets all its
-// messages meanwhile.
+// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. Each gets
+// one slot, and together they get at most three quarters of all slots. A proven endpoint therefore
+// gets all its messages meanwhile.
 func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -167,7 +168,7 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	f.emit(t, good, 10)
 	f.fanOut(t, p)
 	proven.wait(t, 10)
-	if n := dead.most(); n != most {
+	if n := dead.maxConcurrent(); n != most {
 		t.Errorf("endpoints that are not proven had %d slots", n)
 	}
 }
@@ -204,7 +205,7 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	h.wait(20 - webhook.MaxConcurrent)
 	one.worker.WaitIdle()
 	two.worker.WaitIdle()
-	if n := h.most(); n != webhook.MaxConcurrent {
+	if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
 		t.Errorf("%d messages at once", n)
 	}
 }

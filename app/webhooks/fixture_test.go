@@ -29,8 +29,8 @@ type fixture struct {
 	sealer ports.Sealer
 	queue  fake.Wakeups
 	sender *endpoints
-	// switches are the webhooks of emit.
-	switches map[access.AccountID]string
+	// emitters are the webhooks that emit disables, by account.
+	emitters map[access.AccountID]string
 
 	mu    sync.Mutex
 	clock time.Time
@@ -44,7 +44,7 @@ type process struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	return &fixture{store: apptest.NewStore(t), sealer: apptest.NewSealer(t), sender: newEndpoints(), switches: map[access.AccountID]string{}, clock: time.Now().UTC()}
+	return &fixture{store: apptest.NewStore(t), sealer: apptest.NewSealer(t), sender: newEndpoints(), emitters: map[access.AccountID]string{}, clock: time.Now().UTC()}
 }
 
 func (f *fixture) now() time.Time {
@@ -97,18 +97,18 @@ func (f *fixture) webhook(t testing.TB, p process, owner access.AccountID, handl
 	return w
 }
 
-// emit logs n events of the account: a webhook of its own is disabled n times.
+// emit logs n events of the account, by disabling a separate webhook n times.
 func (f *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	f.mu.Lock()
-	id := f.switches[owner]
+	id := f.emitters[owner]
 	f.mu.Unlock()
 	if id == "" {
 		id = f.newID()
 		apptest.Must(t, f.store.AddWebhook(t.Context(), webhook.Webhook{ID: id, Account: owner, URL: "https://switch.test/", Status: webhook.Disabled,
 			Types: []event.Type{event.KeyCreated}, Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: f.now()}, nil))
 		f.mu.Lock()
-		f.switches[owner] = id
+		f.emitters[owner] = id
 		f.mu.Unlock()
 	}
 	for range n {
@@ -133,8 +133,8 @@ func (f *fixture) newID() string {
 	return ident.New(f.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
 
-// wakeDue runs the handlers of the wake-ups that were set, as the queue does when they are due, and
-// claims what they make due.
+// wakeDue runs the handlers of all wake-ups so far, as the queue does when they are due. Then it
+// claims the deliveries that have become due.
 func (f *fixture) wakeDue(t testing.TB, p process) {
 	t.Helper()
 	for _, w := range f.queue.Take() {
@@ -148,7 +148,7 @@ func (f *fixture) wakeDue(t testing.TB, p process) {
 type endpoints struct {
 	mu     sync.Mutex
 	byURL  map[string]func(context.Context, webhook.Message) webhook.Response
-	refuse error // of CheckURL
+	refuse error // the result of CheckURL
 }
 
 func newEndpoints() *endpoints {
@@ -177,18 +177,18 @@ type recorder struct {
 	mu       sync.Mutex
 	status   int
 	messages []webhook.Message
-	came     chan struct{} // receives a value for each message
+	arrived  chan struct{} // receives a value for each message
 }
 
 func newRecorder(status int) *recorder {
-	return &recorder{status: status, came: make(chan struct{}, 10_000)}
+	return &recorder{status: status, arrived: make(chan struct{}, 10_000)}
 }
 
 func (r *recorder) handle(_ context.Context, m webhook.Message) webhook.Response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, m)
-	r.came <- struct{}{}
+	r.arrived <- struct{}{}
 	return webhook.Response{StatusCode: r.status}
 }
 
@@ -203,7 +203,7 @@ func (r *recorder) wait(t testing.TB, n int) []webhook.Message {
 	t.Helper()
 	for range n {
 		select {
-		case <-r.came:
+		case <-r.arrived:
 		case <-time.After(apptest.HangTimeout):
 			t.Fatal("no message arrived")
 		}

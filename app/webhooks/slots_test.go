@@ -12,7 +12,7 @@ import (
 )
 
 // TestSlotsFollowTheConduct checks that an endpoint is proven from its first accepted message until
-// it fails or leaves a message without an answer, and that its slots then count as those of others
+// it fails or does not answer a message. Its slots then count with the slots of the other endpoints
 // that are not proven.
 func TestSlotsFollowTheConduct(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

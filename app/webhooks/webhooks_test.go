@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// verify checks that one of the signatures of a message is that of the secret.
+// verify reports whether one of the signatures of a message was made with the secret.
 func verify(t *testing.T, m webhook.Message, w webhooks.WithSecret) bool {
 	t.Helper()
 	own, err := m.Sign(w.Secret)
@@ -58,8 +58,8 @@ func TestEventsAreDelivered(t *testing.T) {
 	}
 }
 
-// TestFailedDeliveriesAreRepeated checks the schedule by the service's clock, and that each try has
-// the same id and body.
+// TestFailedDeliveriesAreRepeated checks the schedule by the service's clock, and that each attempt
+// has the same id and body.
 func TestFailedDeliveriesAreRepeated(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -75,7 +75,7 @@ func TestFailedDeliveriesAreRepeated(t *testing.T) {
 	if n := p.worker.Due(); n != 1 {
 		t.Fatalf("%d webhooks have a next try", n)
 	}
-	for n := 2; n <= 4; n++ { // a day each; the fifth day would disable the webhook
+	for n := 2; n <= 4; n++ { // one attempt a day; the fifth day would disable the webhook
 		f.advance(24 * time.Hour)
 		apptest.Must(t, p.worker.Sweep(t.Context()))
 		f.wakeDue(t, p)
@@ -109,7 +109,7 @@ func TestAWebhookThatFailsForFiveDaysIsDisabled(t *testing.T) {
 	f.fanOut(t, p)
 	told := console.wait(t, 1)
 	if last := told[len(told)-1]; !bytes.Contains(last.Body, []byte(`"webhook_id":"`+w.ID+`","status":"disabled","reason":"failing"`)) {
-		t.Errorf("the other webhook was told %s", last.Body)
+		t.Errorf("the other webhook got %s", last.Body)
 	}
 	if got, err := p.Get(t.Context(), owner, watcher.ID); err != nil || got.Status != webhook.Enabled {
 		t.Errorf("%+v, %v", got, err)
@@ -207,8 +207,8 @@ func TestRedeliverAndReplay(t *testing.T) {
 	}
 }
 
-// TestStopInterruptsTries checks that an interrupted try does not count, and that the next process
-// repeats it with the same id.
+// TestStopInterruptsTries checks that an interrupted attempt does not count, and that the next
+// process repeats it with the same id.
 func TestStopInterruptsTries(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -233,7 +233,7 @@ func TestStopInterruptsTries(t *testing.T) {
 	}
 	next := f.process(t, nil)
 	apptest.Must(t, next.worker.Sweep(t.Context()))
-	f.wakeDue(t, p) // has stopped, so it does nothing
+	f.wakeDue(t, p) // p has stopped, so it does nothing
 	apptest.Must(t, next.worker.Sweep(t.Context()))
 	f.wakeDue(t, next)
 	if repeated := r.wait(t, 1)[0]; repeated.ID != interrupted.ID {
@@ -264,7 +264,7 @@ func TestURLsAreChecked(t *testing.T) {
 // errCrashed is the error of a process that has crashed.
 var errCrashed = errors.New("the process is dead")
 
-// crashingStore is a store whose process crashes between a try and the storing of its result.
+// crashingStore is a store whose process crashes after an attempt, before its result is stored.
 type crashingStore struct{ ports.Deliveries }
 
 func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time.Time) ([]ports.SavedDelivery, error) {
@@ -272,7 +272,7 @@ func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time
 }
 
 // TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
-// again with the same id, and that no other delivery is.
+// again with the same id, and that no other message is sent again.
 func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	f := newFixture(t)
 	crashing := f.process(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
@@ -302,8 +302,8 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	}
 }
 
-// TestATestWakesWhatWaitedForIt checks that deliveries of a failing endpoint, which gets one message
-// at once, are not left until the next sweep when a test was in their way.
+// TestATestWakesWhatWaitedForIt checks a failing endpoint, which gets one message at a time.
+// Deliveries that waited for the end of a test message are sent right after it, without a sweep.
 func TestATestWakesWhatWaitedForIt(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -337,18 +337,19 @@ func TestATestWakesWhatWaitedForIt(t *testing.T) {
 	}
 }
 
-// savings are Deliveries that only store results. Each call waits for its error, which is sent to it.
-type savings struct {
+// resultStore are Deliveries that only store results. Each call waits until the test sends its
+// error.
+type resultStore struct {
 	ports.Deliveries
 	calls  chan int // how many results each call has
 	answer chan error
 }
 
-func (s savings) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
+func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
 	s.calls <- len(tried)
 	switch err := <-s.answer; {
 	case errors.Is(err, errCrashed):
-		panic(err) // as bad as an error, for the tries
+		panic(err) // must have the same effect on the attempts as an error
 	case err != nil:
 		return nil, err
 	}
@@ -359,11 +360,12 @@ func (s savings) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, 
 	return saved, nil
 }
 
-// TestResultsAreStoredInBatches checks that the results that come while others are being stored share
-// one call, that each try gets its own answer, and that a failed call fails only its own tries.
+// TestResultsAreStoredInBatches checks that results that arrive during a call of the store share
+// the next call, that each attempt gets its own answer, and that a failed call fails only its own
+// attempts.
 func TestResultsAreStoredInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := savings{calls: make(chan int, 10), answer: make(chan error)}
+		s := resultStore{calls: make(chan int, 10), answer: make(chan error)}
 		tries := &webhooks.Tries{Deliveries: s, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}
 		type outcome struct {
 			due bool
@@ -410,6 +412,6 @@ func TestResultsAreStoredInBatches(t *testing.T) {
 		if due != 1 {
 			t.Errorf("%d webhooks have more deliveries that are due", due)
 		}
-		time.Sleep(time.Minute) // of the bubble: the pause after the last batch ends
+		time.Sleep(time.Minute) // in the bubble's fake time: the pause after the last batch ends
 	})
 }

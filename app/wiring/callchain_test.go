@@ -18,8 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestReplicasShareProviderBudgets checks that two replicas share the budgets that a plugin describes. A
-// throttled call does not reach the platform, opens no circuit and does not affect other tenants.
+// TestReplicasShareProviderBudgets checks that two replicas share the budgets that a plugin
+// describes. A throttled call does not reach the platform, opens no circuit and does not affect
+// other tenants.
 func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
@@ -70,8 +71,8 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetCountsOnlyItsOperations checks a budget for trace pages only: two replicas share 100 pages per
-// tenant in five minutes, and other operations do not count.
+// TestBudgetCountsOnlyItsOperations checks a budget for trace pages only: two replicas share 100
+// pages per tenant in five minutes, and other operations do not count.
 func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})

@@ -103,8 +103,8 @@ func hasSecrets(fields []wire.Field) bool {
 	return slices.ContainsFunc(fields, func(f wire.Field) bool { return f.Secret })
 }
 
-// SettingOf returns the name of the setting for a provider's field. The value of a secret field comes
-// from a file, and the name of its setting ends in `_file`.
+// SettingOf returns the name of the setting for a provider's field. The value of a secret field
+// comes from a file, and the name of its setting ends in `_file`.
 func SettingOf(field wire.Field) string {
 	if field.Secret {
 		return field.Name + "_file"
@@ -180,8 +180,8 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 	return nil
 }
 
-// WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the operator's
-// settings. It also loads the facts of the platform, which later requests need.
+// WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the
+// operator's settings. It also loads the facts of the platform, which later requests need.
 func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestInvalidCredentialFileKeepsTheLastContent checks which content is used after a file changes, depending on its
-// previous content.
+// TestInvalidCredentialFileKeepsTheLastContent checks which content is used after a file changes,
+// depending on its previous content.
 func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 	chain, key := testserver.SelfSigned(t)
 	pair := string(chain) + string(key)

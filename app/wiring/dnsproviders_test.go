@@ -27,8 +27,8 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// openTestProviders opens the DNS providers or the sending platforms of a plugin folder, which count
-// their budgets in counters.
+// openTestProviders opens the DNS providers or the sending platforms of a plugin folder, which
+// count their budgets in counters.
 func openTestProviders[P any](t *testing.T, open func(settings.Config, providerOptions) (P, error), dir string,
 	fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) P {
 	t.Helper()
@@ -56,8 +56,9 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 	return fingerprinter, counters
 }
 
-// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, leaves out one that fails to
-// start, and starts no plugin of another kind. Calls of a missing plugin fail as outcome.Down.
+// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, leaves out one that
+// fails to start, and starts no plugin of another kind. Calls of a missing plugin fail as
+// outcome.Down.
 func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -78,8 +79,9 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	}
 }
 
-// TestSandboxServersDetectAProvider checks that the name servers of a sandbox detect a provider beside
-// the patterns of its plugin. A provider without patterns keeps none: any server can be its own.
+// TestSandboxServersDetectAProvider checks that the sandbox's name servers also identify a
+// provider, in addition to the patterns of its plugin. A provider without patterns gets none,
+// because its customers name the servers.
 func TestSandboxServersDetectAProvider(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -96,8 +98,8 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 	}
 }
 
-// TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from the operator
-// and account fields only from the account. Circuits are named by fingerprint.
+// TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from
+// the operator and account fields only from the account. Circuits are named by fingerprint.
 func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -171,7 +173,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > 5*time.Minute {
 		t.Errorf("a call of three requests with a remaining budget of two: %v", err)
 	}
-	for range 2 { // the throttled call counted nothing
+	for range 2 { // the throttled call used up nothing
 		if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
 			t.Errorf("one request: %v", err)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a migrated database, and neither creates
-// nor migrates a database.
+// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a
+// migrated database, and neither creates nor migrates a database.
 func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
@@ -45,7 +45,7 @@ func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	}
 	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
 	if err := RecordAction(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
-		t.Fatalf("a database that does not answer: %v", err)
+		t.Fatalf("with a database that does not answer: %v", err)
 	}
 }
 

@@ -69,9 +69,10 @@ func TestJobsOfInactiveAccountsWait(t *testing.T) {
 	}
 }
 
-// TestEachKindOfJobDecidesOnInactiveAccounts checks that runsForInactiveAccounts has each kind of
-// job that QueueWork returns, and no other, and that exactly the jobs that wait load their account.
-// The database is closed, so this fails. The handlers themselves have no services, so they panic.
+// TestEachKindOfJobDecidesOnInactiveAccounts checks that runsForInactiveAccounts lists exactly the
+// kinds of job that QueueWork returns, and that exactly the jobs that wait load their account. The
+// database is closed, so loading an account fails. The handlers have no services, so a handler that
+// runs panics.
 func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
 	store, err := bunstore.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"), bunstore.Options{})
 	must(t, err)

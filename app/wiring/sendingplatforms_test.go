@@ -51,9 +51,9 @@ func keyCredential(apiKey string) secret.Credential {
 	return secret.Credential{Secrets: map[string]secret.Text{"api_key": secret.New(apiKey)}}
 }
 
-// TestPlatformsListsTheSendingPlugins checks that Platforms lists the sending plugins with the operator's
-// auth hosts. It leaves out a plugin that fails to start, and starts no plugin of another kind.
-// Calls of a missing plugin fail as outcome.Down.
+// TestPlatformsListsTheSendingPlugins checks that Platforms lists the sending plugins with the
+// operator's auth hosts. It leaves out a plugin that fails to start, and starts no plugin of
+// another kind. Calls of a missing plugin fail as outcome.Down.
 func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -89,9 +89,9 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	}
 }
 
-// TestSendingPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from the
-// operator and account fields only from the account. Invalid keys of one customer do not open the
-// circuit for other customers.
+// TestSendingPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only
+// from the operator and account fields only from the account. Invalid keys of one customer do not
+// open the circuit for other customers.
 func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
@@ -227,8 +227,8 @@ func TestReadParsesCredentials(t *testing.T) {
 	}
 }
 
-// TestInvalidCredentialIsRefusedAndNotQuoted checks that errors quote nothing of the text, because any part of it
-// may be a secret.
+// TestInvalidCredentialIsRefusedAndNotQuoted checks that errors quote nothing of the text, because
+// any part of it may be a secret.
 func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 	p := describedPlatforms(nil, partnerPlatform)
 	for _, text := range []string{
@@ -249,8 +249,8 @@ func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesDependOnFieldsAndSettings checks that capabilities depend on the plugin's description, the account's
-// fields and the operator's settings.
+// TestCapabilitiesDependOnFieldsAndSettings checks that capabilities depend on the plugin's
+// description, the account's fields and the operator's settings.
 func TestCapabilitiesDependOnFieldsAndSettings(t *testing.T) {
 	for _, tt := range []struct {
 		allowPasswords string
@@ -276,8 +276,8 @@ func TestCapabilitiesDependOnFieldsAndSettings(t *testing.T) {
 	}
 }
 
-// TestOperatorSettingReplacesAuthHosts checks that the operator's auth hosts replace the plugin's defaults. A plugin
-// without the field has no auth hosts.
+// TestOperatorSettingReplacesAuthHosts checks that the operator's auth hosts replace the plugin's
+// defaults. A plugin without the field has no auth hosts.
 func TestOperatorSettingReplacesAuthHosts(t *testing.T) {
 	withHosts, withoutHosts := partnerPlatform, partnerPlatform
 	withHosts.Name, withoutHosts.Name = "linking", "none"
@@ -291,7 +291,8 @@ func TestOperatorSettingReplacesAuthHosts(t *testing.T) {
 	}
 }
 
-// TestFaultDomainComesFromThePlugin checks that the fault domain comes from the plugin's description.
+// TestFaultDomainComesFromThePlugin checks that the fault domain comes from the plugin's
+// description.
 func TestFaultDomainComesFromThePlugin(t *testing.T) {
 	perCredential := partnerPlatform
 	perCredential.Name, perCredential.FaultDomain = "instances", wire.FaultCredential

@@ -17,8 +17,8 @@
 // The files:
 //
 //   - service.go: Assemble, the HTTP handler, Close.
-//   - open.go: opens and migrates the database, opens the plugin folder and the keyset, and records
-//     commands that act outside the database in the audit log.
+//   - open.go: opens and migrates the database, and opens the plugin folder and the keyset.
+//     RecordAction adds an audit entry for a command that acts outside the database.
 //   - queue.go: the queue and the list of background jobs.
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.

@@ -240,7 +240,7 @@ func TestCoverIsAnOrder(t *testing.T) {
 	})
 }
 
-// TestEveryScopeIsCoveredByItsResource checks the lists of scopes against each other.
+// TestEveryScopeIsCoveredByItsResource checks that the lists of scopes are consistent.
 func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 	for _, s := range access.OperationScopes() {
 		resource, _, _ := strings.Cut(string(s), ":")

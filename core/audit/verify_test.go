@@ -60,8 +60,8 @@ func hashOf(t testing.TB, line string) string {
 	return e.Hash
 }
 
-// TestHashOfAnEntry holds a hash that was computed independently:
-// printf '%s' '{"action":…}' | sha256sum.
+// TestHashOfAnEntry compares with a hash that was computed independently: printf '%s'
+// '{"action":…}' | sha256sum.
 func TestHashOfAnEntry(t *testing.T) {
 	lines := chain(t, 1, 0, audit.Anchor)
 	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
@@ -103,8 +103,8 @@ func TestVerifyProvesAnExport(t *testing.T) {
 }
 
 // TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry.
-// Such an export is valid only if the service recorded in it, with DropEntries, the hash of the
-// last dropped entry.
+// Such an export is valid only if it contains an entry of the action DropEntries with the hash of
+// the last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	drop := func(actor audit.ActorType, action audit.Action, hash string) string {
@@ -152,9 +152,9 @@ func brokenLine(err error) int {
 	return broken.Line
 }
 
-// TestVerifyFindsEveryChange changes exports at random: it drops, swaps, repeats, inserts or changes
-// a line. Verify must name the first line that does not fit. Entries that are removed from the end
-// leave a shorter chain, which has another last hash.
+// TestVerifyFindsEveryChange changes exports at random: it drops, swaps, repeats, inserts or
+// changes a line. Verify must name the first line that does not continue the chain. If entries are
+// removed from the end, the shorter chain is valid, but has a different last hash.
 func TestVerifyFindsEveryChange(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 1))

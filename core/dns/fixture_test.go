@@ -64,8 +64,8 @@ func setAfter(p dns.Plan, s dns.ZoneRead, name string, typ dns.Type) []string {
 	return dns.Find(s.Sets, name, typ).Values
 }
 
-// planCase is one row of a table of rules. It holds the records of the zone, the expected decision
-// on one purpose, and the values of its record set after the plan.
+// planCase is one test case of a plan: the records of the zone, the expected decision on one
+// purpose, and the values of the purpose's record set after the plan.
 type planCase struct {
 	name       string
 	sets       []dns.RRSet

@@ -78,7 +78,7 @@ func TestPlanMX(t *testing.T) {
 	}
 }
 
-// Before verification the platform specifies no MX. An MX of a different provider blocks anyway.
+// Before verification the platform specifies no MX. An MX of a different provider blocks even then.
 func TestPlanMXBeforeVerification(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string

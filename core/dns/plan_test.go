@@ -254,8 +254,8 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 	}
 }
 
-// The owner published the records in the delegated zones of _domainkey and _dmarc. Only the name
-// servers show them, not the provider's list of the parent zone.
+// The owner published records in delegated zones at _domainkey and _dmarc. The name servers return
+// these records, but the provider's list of the parent zone does not contain them.
 func TestWithProviderRecordsKeepsDelegatedRecords(t *testing.T) {
 	held := []dns.RRSet{
 		set("_domainkey.a.test", dns.NS, "ns.esp.test"), set("_dmarc.a.test", dns.NS, "ns.dmarc.test"),
@@ -376,6 +376,6 @@ func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 	holder := dns.Detection{Provider: dns.Provider{ID: "x"}, Title: "X"}
 	a := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ReachesZone}}.Automate(reliable(), dns.NewPlan(early, reliable(), nil))
 	if a.Required != "" || !strings.Contains(a.Message, "not complete yet") {
-		t.Errorf("the automation says %+v", a)
+		t.Errorf("Automation is %+v", a)
 	}
 }

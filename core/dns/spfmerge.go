@@ -75,8 +75,8 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	}
 	base, reason := have, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
-		// tenantry wrote this record. Replace it by the record that it would write today: the foreign
-		// record that it had replaced, if any, with the missing terms.
+		// tenantry wrote this record. Replace it by the record that it would write today: the
+		// foreign record that it had replaced, if any, with the missing terms.
 		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier

@@ -15,10 +15,10 @@ import (
 
 func TestAdmit(t *testing.T) {
 	if err := domain.Admit(11, domain.MaxPerTenant); err != nil {
-		t.Errorf("the twelfth is refused: %v", err)
+		t.Errorf("the twelfth request is refused: %v", err)
 	}
 	if err := domain.Admit(12, domain.MaxPerTenant); !errors.Is(err, fault.DomainLimitReached) {
-		t.Errorf("the thirteenth: %v", err)
+		t.Errorf("the thirteenth request: %v", err)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// The shares of a day's ticks cover all domains with at most one share to spare.
+// The shares of a day's ticks together cover all domains, and exceed them by at most one share.
 func TestShare(t *testing.T) {
 	const tick = 5 * time.Minute
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package event_test // core/webhook, whose type is a subject, imports this package
+package event_test // an external test package, because core/webhook imports this package
 
 import (
 	"reflect"
@@ -23,8 +23,8 @@ import (
 
 var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// field describes a change of one field of an object: to a new value with an event, or without an
-// event for a reason.
+// field describes a change of one field of an object. The change causes an event, or there is a
+// reason why it causes none.
 type field struct {
 	to     any
 	event  Type
@@ -42,8 +42,8 @@ const (
 	operated = "the operator changes it; the audit of the account has it"
 )
 
-// TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be listed
-// with the event of its change, or with the reason why its change has no event.
+// TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be
+// listed with the event of its change, or with the reason why its change has no event.
 func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted}, tenantEvents, map[string]field{
 		"ID": silent(identity), "GUID": silent(identity),
@@ -88,7 +88,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	vanished := func(before, after mailbox.Mailbox) []Event { return OfMailbox(before, after, MailboxVanished) }
 	checkFields(t, mailbox.Mailbox{ID: "m", TenantGUID: "t", Stage: mailbox.Created}, vanished, map[string]field{
 		"ID": silent(identity), "TenantGUID": silent(identity), "DomainID": silent(identity), "Address": silent(identity),
-		"Stage":        {to: mailbox.Ready, event: MailboxUpdated}, // its password and its sign-in are set
+		"Stage":        {to: mailbox.Ready, event: MailboxUpdated}, // the mailbox's password and sign-in are set
 		"JustReserved": silent(unstored), "ReservedAt": silent(internal),
 		"Provisioned":    silent("set when the mailbox is created"),
 		"ObjectID":       silent(internal),
@@ -157,8 +157,8 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	})
 }
 
-// TestObjectsWithoutEvents has the objects of an account that are the subject of no event. A new field
-// must be listed with the reason why its change has no event.
+// TestObjectsWithoutEvents lists the objects of an account that are the subject of no event. A new
+// field must be listed with the reason why its change has no event.
 func TestObjectsWithoutEvents(t *testing.T) {
 	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
 		"ID": silent(identity), "Lifetime": silent("given when it is created"), "ReturnURL": silent("given when it is created"), "State": silent("given when it is created"),

@@ -49,7 +49,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Choose returns only workspaces that the credential reaches, and never guesses among several.
+// Choose returns only a workspace that the credential reaches. Among several it returns none unless
+// one is named.
 func TestChooseStaysWithinReach(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 0, 4, rapid.ID[string]).Draw(t, "ids")

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// A rename that ends after the creation was completed changes the name alone.
+// A rename that ends after the creation was completed changes only the name.
 func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	loaded := mailbox.Mailbox{ID: "id", Address: "a@b.test", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first"}
 	loaded.Observed = mailbox.Observed{Stage: time.Unix(1, 0), Account: time.Unix(1, 0), Name: time.Unix(1, 0)}
@@ -22,10 +22,10 @@ func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	want := completed
 	want.DisplayName, want.Observed.Name = "New", time.Unix(2, 0)
 	if got := loaded.Merge(completed).Merge(renamed); got != want {
-		t.Errorf("the rename last: %+v", got)
+		t.Errorf("with the rename last: %+v", got)
 	}
 	if got := loaded.Merge(renamed).Merge(completed); got != want {
-		t.Errorf("the creation last: %+v", got)
+		t.Errorf("with the creation last: %+v", got)
 	}
 }
 

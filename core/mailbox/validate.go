@@ -59,8 +59,8 @@ func address(raw, domainName string) (string, bool) {
 	return canonical, len(canonical) <= maxAddress
 }
 
-// plain reports whether a local part is valid in an SMTP address, a sign-in name and a mailbox alias,
-// without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
+// plain reports whether a local part is valid in an SMTP address, a sign-in name and a mailbox
+// alias, without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
 func plain(local string) bool {
 	if local == "" || len(local) > maxLocal ||
 		strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {

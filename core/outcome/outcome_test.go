@@ -36,7 +36,7 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 				t.Fatalf("the caller sees %+v", seen)
 			}
 			if outcome.Of(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.settled {
-				t.Fatalf("kind %s, settled %v", outcome.Of(err), outcome.ChangedNothing(err))
+				t.Fatalf("kind %s, resolved %v", outcome.Of(err), outcome.ChangedNothing(err))
 			}
 		})
 	}

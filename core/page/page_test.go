@@ -33,7 +33,7 @@ func TestOtherTextsAreNoCursors(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that only texts of Encode are cursors.
+// FuzzDecode checks that Decode accepts only results of Encode.
 func FuzzDecode(f *testing.F) {
 	f.Add(page.Cursor("019a52d0").Encode("keys"))
 	f.Add("")

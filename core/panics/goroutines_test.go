@@ -112,6 +112,6 @@ func TestStartsFindsGoroutines(t *testing.T) {
 		}
 	}
 	if found := starts(t, "x.go", "package x\nfunc f() { var g panics.Group; g.Go(f); panics.AfterFunc(0, f, nil) }"); found != nil {
-		t.Errorf("package panics is said to be unguarded at %v", found)
+		t.Errorf("package panics is reported as unguarded at %v", found)
 	}
 }

@@ -27,7 +27,7 @@ func requirePanic(t *testing.T, err error, function string) {
 		t.Fatalf("got %v, want a panic", err)
 	}
 	if !strings.Contains(e.Stack[0], "panics_test."+function+":") || !strings.Contains(err.Error(), e.Stack[0]) {
-		t.Errorf("the panic is said to be in %q, its stack is %q", err, e.Stack)
+		t.Errorf("the panic is reported in %q, its stack is %q", err, e.Stack)
 	}
 	if strings.Contains(err.Error()+strings.Join(e.Stack, ""), secretValue) {
 		t.Errorf("%v contains the value of the panic", e)

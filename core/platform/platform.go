@@ -13,8 +13,9 @@ type Facts struct {
 	// caller cannot add such a domain.
 	BuiltinDomains []string
 	Hosts          dns.PlatformHosts
-	// ApplicationField is the name of the setting that contains the id of the operator's application.
-	// Administrators see this id at the platform. It is empty for a platform without such an id.
+	// ApplicationField is the name of the setting that contains the id of the operator's
+	// application. Administrators see this id at the platform. It is empty for a platform without
+	// such an id.
 	ApplicationField string
 	// Administrator is the platform's name of the role that can give consent, as in "Global
 	// Administrator".

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// advanceCase is the expected result of Advance for a job that reached a step by a path, was
-// changed by history, and makes one observation.
+// advanceCase is the expected result of Advance for a job after one observation. The job reached
+// its step by path, and was then changed by history.
 type advanceCase struct {
 	name        string
 	path        []string
@@ -23,7 +23,7 @@ type advanceCase struct {
 	status      Status
 	next        Step
 	code        dns.ActionRequired
-	pause       time.Duration // of one that waits
+	pause       time.Duration // the pause of a job that waits
 }
 
 func (r advanceCase) run(t *testing.T) {
@@ -217,7 +217,7 @@ func TestPausesGrow(t *testing.T) {
 		}
 	}
 	if d := DefaultTimetable.pause(3, 0.5); d != 108*time.Second {
-		t.Errorf("by half a chance it is %s", d)
+		t.Errorf("with the chance 0.5 it is %s", d)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestMissingDomainIsFoundAgain(t *testing.T) {
 	}
 }
 
-// A new stage resets the clocks and counters of the job. A new step resets only the counters.
+// A new stage resets the times and counters of the job. A new step resets only the counters.
 func TestStageResetsProgress(t *testing.T) {
 	spent := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)

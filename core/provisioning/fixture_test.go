@@ -99,7 +99,7 @@ func observationNamed(t testing.TB, name string) Observation {
 }
 
 // afterObservations returns the job after the named observations. Each one is made a minute after
-// the time that the job waits for.
+// the time until which the job waits.
 func afterObservations(t testing.TB, j Job, names ...string) Job {
 	t.Helper()
 	for _, name := range names {

@@ -74,7 +74,7 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// ZoneOf summarizes a plan of core/dns for the decisions of a job.
+// ZoneOf returns the facts of a plan of core/dns on which a job's decisions depend.
 func TestZoneOf(t *testing.T) {
 	reach := dns.Holder{
 		Detection: dns.Detection{Provider: dns.Provider{ID: "powerdns", Title: "PowerDNS"}, Title: "PowerDNS"},

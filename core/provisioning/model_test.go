@@ -156,8 +156,8 @@ func (s *simulation) check(t *rapid.T, before Job) {
 	}
 }
 
-// TestModel lets random events happen to a job. After that only a few kinds of observations repeat,
-// and the job must still end or require an action.
+// TestModel applies random events to a job. Then only a few kinds of observations repeat, and the
+// job must still end or require an action.
 func TestModel(t *testing.T) {
 	table := documentedStages(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -178,7 +178,7 @@ func TestNext(t *testing.T) {
 		policies sendlimit.Policies
 		box      sendlimit.MailboxState
 		at       time.Time
-		wait     time.Duration // without the offset of the tenant
+		wait     time.Duration // without the tenant's individual offset
 	}{
 		{"nothing sent", wide, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
 		{"at half its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},

@@ -78,7 +78,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 		before := slices.Clone(d.Attempts)
 		next := d.After(webhook.Response{StatusCode: 500 + n}, now, 0)
 		if !slices.Equal(before, d.Attempts) {
-			t.Fatal("the delivery before was changed")
+			t.Fatal("the earlier delivery was changed")
 		}
 		next.Tries = 0 // as a redelivery does
 		d = next

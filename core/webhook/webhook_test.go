@@ -34,7 +34,7 @@ func TestWants(t *testing.T) {
 	one, two := tenant.GUID("1"), tenant.GUID("2")
 	for _, c := range []struct {
 		w      webhook.Webhook
-		wanted []bool // domain.added of one, domain.added of two, key.created of no tenant
+		wanted []bool // domain.added of tenant one, domain.added of tenant two, key.created without a tenant
 	}{
 		{webhook.Webhook{}, []bool{true, true, true}},
 		{webhook.Webhook{Types: []event.Type{event.DomainAdded}}, []bool{true, true, false}},

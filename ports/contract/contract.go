@@ -13,13 +13,14 @@
 // checks of the provider suites. A check gets a T, which *testing.T implements. The suite of the
 // job queue needs package testing and is in queuecontract.
 //
-//   - contract.go: T, Check and Runner, and the assertions that all suites use. Start with mailplatform.go, the first suite.
-//   - mailplatform.go: MailPlatformEnv, Setup and Failure; mailplatform_*.go: the checks of each method
-//     group.
+//   - contract.go: T, Check and Runner, and the assertions that all suites use. Start with
+//     mailplatform.go, the first suite.
+//   - mailplatform.go: MailPlatformEnv, Setup and Failure; mailplatform_*.go: the checks of each
+//     method group.
 //   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
 //   - sendingplatform.go: SendingPlatformEnv, credentials and accounts.
-//   - sendingplatform_signin.go: sign-in and removal at sending platforms. sendingplatform_failures.go:
-//     sending platforms that fail.
+//   - sendingplatform_signin.go: sign-in and removal at sending platforms.
+//     sendingplatform_failures.go: sending platforms that fail.
 //   - limiter.go: the rate limiter.
 //
 // The tests of this package run each suite on adapters that break one promise, and fail if the

@@ -134,7 +134,8 @@ func MailPlatformChecks() []Check[MailPlatformEnv] {
 // password is accepted by every platform.
 const password = "Corr3ct-horse-battery"
 
-// callbackURL and signInURL return the redirect URIs of the service that are registered at the platform.
+// callbackURL and signInURL return the redirect URIs of the service that are registered at the
+// platform.
 func callbackURL(t Tenant) string { return connectURL(t) + "/callback" }
 func signInURL(t Tenant) string   { return connectURL(t) + "/signin" }
 
@@ -369,8 +370,8 @@ var outcomeChecks = []check{
 	}},
 }
 
-// requireDoneOrUnknown checks a write whose answer was lost. The adapter may have read the result and
-// succeed, but it must not report a failure without effect.
+// requireDoneOrUnknown checks a write whose answer was lost. The adapter may have read the result
+// and succeed, but it must not report a failure without effect.
 func requireDoneOrUnknown(t T, err error) {
 	t.Helper()
 	if err != nil && outcome.ChangedNothing(err) {

@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeEnv is the fake platform as a MailPlatformEnv and a DNSReaderEnv. A test can replace platform and reader
-// by types that break a promise.
+// fakeEnv is the fake platform as a MailPlatformEnv and a DNSReaderEnv. A test can replace platform
+// and reader by types that break a promise.
 type fakeEnv struct {
 	fake     *fake.Platform
 	platform ports.MailPlatform

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// plantedSendingBug is plantedMailBug for a sending platform. plant changes the environment.
-// Afterwards the calls to its platforms go through the plugin protocol.
+// plantedSendingBug is a plantedMailBug for a sending platform. plant changes the environment.
+// After that, calls to the environment's platforms go through the plugin protocol.
 type plantedSendingBug struct {
 	operation string
 	plant     func(*SendingPlatformEnv)
@@ -37,7 +37,7 @@ func ownSendingBug(operation string, b brokenSending) plantedSendingBug {
 	}}
 }
 
-// listingBug returns a bug of a page of accounts.
+// listingBug returns a bug that changes pages of accounts.
 func listingBug(change func(*integration.Page)) plantedSendingBug {
 	return ownSendingBug("accounts", brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
 		change(&p)
@@ -45,10 +45,10 @@ func listingBug(change func(*integration.Page)) plantedSendingBug {
 	}})
 }
 
-// deafSending is a platform whose Check continues after its caller's context has ended.
-type deafSending struct{ ports.SendingPlatform }
+// uncancellableSending is a platform whose Check continues after its caller's context has ended.
+type uncancellableSending struct{ ports.SendingPlatform }
 
-func (d deafSending) Check(ctx context.Context) (integration.Reach, error) {
+func (d uncancellableSending) Check(ctx context.Context) (integration.Reach, error) {
 	return d.SendingPlatform.Check(context.WithoutCancel(ctx))
 }
 
@@ -115,10 +115,11 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 		}
 		return r, err
 	}}),
-	"sending/failures/cancelled": {"check", func(env *SendingPlatformEnv) { env.Platform = deafSending{env.Platform} }},
+	"sending/failures/cancelled": {"check", func(env *SendingPlatformEnv) { env.Platform = uncancellableSending{env.Platform} }},
 }
 
-// TestEachSendingCheckFindsItsPlantedBug is TestEachMailCheckFindsItsPlantedBug for sending platforms.
+// TestEachSendingCheckFindsItsPlantedBug does the same as TestEachMailCheckFindsItsPlantedBug, for
+// sending platforms.
 func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 	for _, c := range sendingChecks() {
 		bug, ok := plantedSendingBugs[c.ID]

@@ -21,7 +21,7 @@ import (
 )
 
 // Each of these types wraps a tenant and breaks one promise of ports.MailTenant. They are for
-// checks that need a broken promise of their own.
+// checks that no other broken tenant fails.
 type (
 	keepsDomains    struct{ ports.MailTenant }
 	removesUsed     struct{ ports.MailTenant }
@@ -157,7 +157,7 @@ func (b statelessPlatform) ConsentURL(ctx context.Context, _, redirect string) (
 }
 
 // plantedMailBug is a bug that one check of the contract suite must find. operation is the
-// operation with the bug; the check must call it.
+// operation with the bug. The check must call this operation.
 type plantedMailBug struct {
 	operation string
 	plant     func(ports.MailPlatform) ports.MailPlatform

@@ -30,8 +30,8 @@ type SendingPlatformEnv struct {
 	// sign mailboxes in. It is nil if every credential can.
 	Can    []string
 	Lesser ports.SendingPlatform
-	// WithWorkspaces returns the platform with a credential that reaches this number of workspaces and
-	// selects none. It is nil if a credential always reaches exactly one workspace.
+	// WithWorkspaces returns the platform with a credential that reaches this number of workspaces
+	// and selects none. It is nil if a credential always reaches exactly one workspace.
 	WithWorkspaces func(t T, workspaces int) ports.SendingPlatform
 	// AccountStates are all combinations of State, Paused, HasError and Reason that an account can
 	// have. One of them is connected without an error.

@@ -79,7 +79,7 @@ func each(change func(*ports.Wakeup)) func(ports.Wakeup) []ports.Wakeup {
 	}
 }
 
-// only is a filter: the wake function that it returns drops the wake-ups for which passes is false.
+// only returns a wake function that drops the wake-ups for which passes is false.
 func only(passes func(ports.Wakeup) bool) func(ports.Wakeup) []ports.Wakeup {
 	return func(w ports.Wakeup) []ports.Wakeup {
 		if passes(w) {
@@ -107,8 +107,9 @@ func oncePerJob() brokenQueue {
 	})}
 }
 
-// disguised changes each wake-up before the queue stores it. The handler receives the original.
-func disguised(disguise func(n int, w *ports.Wakeup)) brokenQueue {
+// storedChanged changes each wake-up before the queue stores it. The handler receives the original
+// wake-up.
+func storedChanged(change func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
 	real := map[string]ports.Wakeup{}
 	return brokenQueue{
@@ -116,7 +117,7 @@ func disguised(disguise func(n int, w *ports.Wakeup)) brokenQueue {
 			mu.Lock()
 			defer mu.Unlock()
 			was := *w
-			disguise(len(real), w)
+			change(len(real), w)
 			real[w.Kind+w.ID] = was
 		}),
 		handle: func(h ports.Handler) ports.Handler {
@@ -167,7 +168,7 @@ var brokenQueues = []struct {
 		return brokenQueue{wake: only(func(ports.Wakeup) bool { return n.Add(1)%10 != 0 })}
 	}},
 	{"runs every duplicate", "duplicate wake-ups are merged", func() brokenQueue {
-		return disguised(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
+		return storedChanged(func(n int, w *ports.Wakeup) { w.ID += string(rune('A' + n)) })
 	}},
 	{"the first one counts", "of two wake-ups of a job the earlier time counts", oncePerJob},
 	{"a running job is not woken", "a wake-up of a running job runs it again", oncePerJob},
@@ -245,10 +246,10 @@ var brokenQueues = []struct {
 		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.SeparateGroup = false })}
 	}},
 	{"no fair share", "10,000 jobs of an account delay another's first by at most 5 s", func() brokenQueue {
-		return disguised(func(_ int, w *ports.Wakeup) { w.Account = "all" })
+		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
 	{"no fair share among several accounts", "the jobs of several accounts do not delay another's first by more than 5 s", func() brokenQueue {
-		return disguised(func(_ int, w *ports.Wakeup) { w.Account = "all" })
+		return storedChanged(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
 	{"a quarter of the workers", "a single account can use half of the workers", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.MaxHandlers = QueueMaxHandlers / 2 }}
@@ -307,7 +308,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if !fails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return opened(t, b.make()) }) }) {
-					t.Fatalf("%q does not notice", b.check)
+					t.Fatalf("the check %q does not fail", b.check)
 				}
 			})
 		})
