@@ -89,7 +89,7 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 		old := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error { return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, i+2)) })
 		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
-			t.Fatalf("%d rotations won", n)
+			t.Fatalf("%d rotations succeeded", n)
 		}
 		for i, lost := range errs {
 			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// export returns all entries of an account, oldest first. It checks that they are a chain.
+// export returns all entries of an account, oldest first. It checks that they form a chain.
 func export(t testing.TB, s *Store, owner access.AccountID) []audit.Entry {
 	t.Helper()
 	entries, err := s.AuditExport(t.Context(), owner, 0, 10_000)
@@ -128,7 +128,7 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 }
 
 // TestActEndsOnce brings an act into each state and ends it. It then runs a sweep, which must find
-// no act.
+// no more acts.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tt := range map[string]struct {
@@ -182,7 +182,8 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// endLost runs a sweep for acts of any age, and requires that it ends want acts.
+// endLost runs a sweep that ends acts of any age. It requires that the sweep ends exactly want
+// acts.
 func endLost(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.EndLostActs(t.Context(), 0, 100); err != nil || n != want {
@@ -240,8 +241,8 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// TestLostAttemptLeavesTheActOfTheOther checks that an attempt which lost its Idempotency-Key does
-// not delete the act of the attempt that has the key now.
+// TestLostAttemptLeavesTheActOfTheOther checks an attempt whose Idempotency-Key was taken over by
+// another attempt. It must not delete the act of that other attempt.
 func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -254,7 +255,8 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	})
 }
 
-// Writers of one account in two processes append to one chain.
+// TestConcurrentWritersMakeOneChain checks that writers of one account in two processes append to
+// one chain.
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
@@ -323,7 +325,7 @@ func (s *Store) at(t testing.TB, clock *time.Time) {
 	t.Cleanup(func() { s.now = before })
 }
 
-// addEntries adds n entries of an account.
+// addEntries adds n entries to the chain of an account.
 func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change func(*audit.Entry)) {
 	t.Helper()
 	for i := range n {

@@ -96,7 +96,7 @@ func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
 	return ports.WithEffects(t.Context(), &e), e.Seen
 }
 
-// tenantFixture is a tenant with one domain and two mailboxes.
+// tenantFixture is a tenant with a domain and two mailboxes.
 type tenantFixture struct {
 	owner access.AccountID
 	d     domain.Domain
@@ -216,7 +216,7 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		second, won, err := s.TakeOver(t.Context(), first, c)
 		must(t, "take over", err)
 		if !won {
-			t.Fatal("a dead owner's key was not taken over")
+			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, seen := watchEffects(t)
 		for what, x := range h.changes(ctx, s) {

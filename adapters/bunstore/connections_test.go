@@ -48,7 +48,7 @@ func (h integrationFixture) newConnection(i integration.Integration, box int, st
 	}
 }
 
-// setConnection gives the connection of a mailbox this status, whatever its status was.
+// setConnection saves the connection of a mailbox with this status, whatever its status was before.
 func (h integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	t.Helper()
 	want := h.newConnection(i, box, status)
@@ -84,7 +84,7 @@ func requireCounts(t testing.TB, s *Store, owner access.AccountID, id string, wa
 	}
 }
 
-// allConnectionStatuses are all statuses of a connection.
+// allConnectionStatuses are all statuses that a connection can have.
 var allConnectionStatuses = []integration.ConnectionStatus{
 	integration.ConnectionPending, integration.ConnectionConnected, integration.ConnectionFailed,
 	integration.ConnectionDisconnected, integration.ConnectionDisconnecting, integration.ConnectionOther,
@@ -228,12 +228,12 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		completion := newCompletion(c, mustClaim(t, s, c))
 		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), h.owner, was, was.UpdatedAt, completion))
 		if r := requireRecord(t, s, c.Key); r.Answer != nil {
-			t.Fatalf("an answer is stored for nothing: %+v", r)
+			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
 	})
 }
 
-// unknownMailboxID is the id of no mailbox.
+// unknownMailboxID is an id that no mailbox has.
 const unknownMailboxID = "70000000-0000-4000-8000-000000000000"
 
 // The following tests cover the mailboxes that can be connected to a sending platform.

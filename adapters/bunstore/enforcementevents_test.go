@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// newEvent returns the nth event, of tenant guid(of).
+// newEvent returns the nth event, with the tenant guid(of).
 func newEvent(n, of int, at time.Time) sendlimit.Event {
 	action := sendlimit.Blocked
 	if n%3 == 0 {
@@ -64,8 +64,9 @@ func expectedPage(all []sendlimit.Event, q ports.EventQuery) ports.EventPage {
 	return page
 }
 
-// recordSampleEvents records the events of three tenants over several days. Some hours and days
-// have no event, one or many. The random source is seeded, so the events are always the same.
+// recordSampleEvents records the events of three tenants over several days. An hour or a day can
+// have no event, one or many. The random source has a fixed seed, so the events are always the
+// same.
 func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (all []sendlimit.Event) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -140,7 +141,7 @@ func TestPagesCollectEveryEventOnce(t *testing.T) {
 			if offset+len(page.Events) >= page.Total {
 				break
 			}
-			added++ // new events move old ones to later offsets
+			added++ // added++ // new events move existing ones to later offsets
 			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
 		}
 		for _, e := range all {
@@ -257,8 +258,8 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 	})
 }
 
-// requireHealth checks the result of SendHealth at a time. Tenants that were not counted for an
-// hour are lagging.
+// requireHealth checks the result of SendHealth at a time. Tenants that were not counted during the
+// hour before count as lagging.
 func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports.SendHealth) {
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
@@ -448,7 +449,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
-		for n := range 7 { // of two hours of a day, and one of the next day
+		for n := range 7 { // for n := range 7 { // in two hours of a day, and one event on the next day
 			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}

@@ -25,7 +25,7 @@ func mustClaim(t testing.TB, s *Store, c ports.Claim) string {
 	attempt, won, err := s.Claim(t.Context(), c)
 	must(t, "claim", err)
 	if !won || attempt == "" {
-		t.Fatalf("a free key was not won: %q, %v", attempt, won)
+		t.Fatalf("a free key could not be claimed: %q, %v", attempt, won)
 	}
 	return attempt
 }
@@ -36,7 +36,7 @@ func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Rec
 	r, found, err := s.KeyRecord(t.Context(), at)
 	must(t, "look up", err)
 	if !found {
-		t.Fatal("the key is not remembered")
+		t.Fatal("the key has no record")
 	}
 	return r
 }
@@ -186,11 +186,11 @@ func countTrue(all []bool) int {
 	return n
 }
 
-// expiredLease has expired when it begins. longLease outlasts every check.
+// expiredLease is a lease that has already expired when it begins. longLease ends after the test.
 const expiredLease, longLease = -time.Second, time.Hour
 
-// retryUntilWon repeats a claim until it wins. It fails after hangTimeout, which passes only if the
-// earlier lease never expires.
+// retryUntilWon repeats a claim until it succeeds. It fails after hangTimeout. This happens only if
+// the earlier lease never expires.
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {
@@ -212,11 +212,11 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 		_, won, err := s.TakeOver(t.Context(), first, c)
 		must(t, "too early", err)
 		if won {
-			t.Fatal("a live lease was taken over")
+			t.Fatal("a lease that has not expired was taken over")
 		}
 		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), c.Key, first, expiredLease))
 		if requireRecord(t, s, c.Key).Leased {
-			t.Fatal("a lease that is over counts")
+			t.Fatal("an expired lease counts")
 		}
 		wins := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {

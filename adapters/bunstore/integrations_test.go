@@ -241,9 +241,9 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// requireCommitted checks changes that store an idempotent answer. A change whose key was taken
-// over must fail and store nothing. unchanged checks that nothing was stored. A change that holds
-// its key must store the answer.
+// requireCommitted checks changes that store an answer for an Idempotency-Key. If the key was taken
+// over, a change must fail and store nothing, which the function unchanged checks. If the change
+// has its key, it must store the answer.
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
@@ -255,7 +255,7 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		_, won, err := s.TakeOver(t.Context(), lost, c)
 		must(t, "take over", err)
 		if !won {
-			t.Fatal("a dead owner's key was not taken over")
+			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		requireRefusal(t, what, change(newCompletion(c, lost)), fault.KeyInProgress)
 		unchanged()

@@ -44,7 +44,8 @@ func TestKeyIsFoundWithItsBounds(t *testing.T) {
 	})
 }
 
-// TestKeyOfEarlierReleaseHasNoBounds deletes the row that earlier releases do not write.
+// TestKeyOfEarlierReleaseHasNoBounds deletes the row with the bounds, because earlier releases do
+// not write it.
 func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		k := newKey(t, s, newAccount(t, s, "ann"), 1)
@@ -64,7 +65,8 @@ func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
 	})
 }
 
-// TestDamagedBoundsPermitNothing checks that a row that cannot be read does not remove a bound.
+// TestDamagedBoundsPermitNothing checks that a key with bounds that cannot be read does not become
+// a key without bounds.
 func TestDamagedBoundsPermitNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		k := newKey(t, s, newAccount(t, s, "ann"), 1)
@@ -152,8 +154,8 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 	})
 }
 
-// TestRenewalShortensEarlierOverlaps checks that a rotation without overlap leaves one secret, and
-// that expired secrets are deleted.
+// TestRenewalShortensEarlierOverlaps checks that only one secret is valid after a rotation without
+// overlap, and that expired secrets are deleted.
 func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -211,8 +213,8 @@ func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
 	})
 }
 
-// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key does not
-// expire.
+// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key has no
+// expiry.
 func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

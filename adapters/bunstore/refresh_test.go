@@ -257,9 +257,9 @@ func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) con
 
 func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
 
-// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. The mailboxes
-// are read in two statements. These use indexes, because the tables also have rows of other
-// accounts. Each batch is stored, with its events, in a few statements. The log shows the duration.
+// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. Two
+// statements read the mailboxes. They must use indexes, because the tables also have rows of other
+// accounts. Each batch is stored, with its events, in a few statements. The test logs the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var seen statementCounter
@@ -318,7 +318,7 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {
 			continue
 		}
-		var columns []bun.Ident // besides account_id, which comes first
+		var columns []bun.Ident // var columns []bun.Ident // without account_id, which is the first column
 		for _, c := range table.Columns[1:] {
 			columns = append(columns, bun.Ident(c.Name))
 		}
@@ -328,7 +328,8 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
 
-// The stored connections are those of the listing that began last, whichever refresh ends last.
+// TestOlderListingDoesNotOverwriteNewerOne checks that the stored connections are those of the
+// listing that began last, whichever refresh ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)

@@ -254,7 +254,7 @@ func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at
 	saveAgain(t, s, owner, id, ports.Found{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)})
 }
 
-// unblockEvent returns the event that is recorded when a blocked mailbox is dropped.
+// unblockEvent returns the event that is recorded when a sync removes a blocked mailbox.
 func (w sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Event {
 	e := w.newChange(box, sent, sendlimit.Unblocked).Event
 	e.Limit = limit
@@ -480,7 +480,8 @@ func (c *cancelBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) conte
 
 func (*cancelBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// cutOff makes a call whose context ends when the statement is about to run. The call must fail.
+// cutOff calls the function call with a context that ends when the statement is about to run. The
+// call must fail.
 func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -493,7 +494,7 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 }
 
 // TestChangeAndEventAreOneTransaction cancels the caller's context at each statement of a change in
-// turn. No mailbox is blocked without its event.
+// turn. Either both the block and its event are stored, or neither.
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}

@@ -379,7 +379,7 @@ func TestLicencesOfLatestReadAreKept(t *testing.T) {
 	})
 }
 
-func TestTenantThatIsSavedOrConnectedAnewKeepsItsLicences(t *testing.T) {
+func TestTenantThatIsSavedOrConnectedAgainKeepsItsLicences(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		have := tenant.Licenses{Paid: 25}

@@ -296,7 +296,8 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	})
 }
 
-// A request that found a success may store it after a request that found the session over.
+// TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests: one stores
+// that the session has expired, and then the other stores the success that it found before.
 func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)

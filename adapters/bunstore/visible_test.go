@@ -54,7 +54,7 @@ func TestOnlyVisibleTenantsAreListed(t *testing.T) {
 	})
 }
 
-// TestHiddenDomainsRunsAndJobsAreUnknown checks the reads by an object's own id, and the lists.
+// TestHiddenDomainsRunsAndJobsAreUnknown checks reads of an object by its own id, and lists.
 func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -165,8 +165,8 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 }
 
 // TestNoHiddenConnectionIsLostInARemoval runs two transactions in both orders. One removes an
-// integration with a key that is limited to some tenants. The other connects a mailbox to the
-// integration. The key does not see this mailbox.
+// integration, with a key that is limited to some tenants. The other connects a mailbox of a
+// different tenant to this integration.
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -207,8 +207,8 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants
-// delays no scheduled refresh, and does not displace a complete list that began earlier.
+// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants does
+// not delay a scheduled refresh, and does not replace a complete list that began earlier.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := connectedFixture(t, s)

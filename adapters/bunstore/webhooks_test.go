@@ -61,7 +61,7 @@ func slotsOf(all, failing int) ports.Slots {
 	return ports.Slots{All: all, Unproven: failing, Failing: failing, Conduct: func(string) webhook.Conduct { return webhook.Conduct{Accepted: true} }}
 }
 
-// manySlots limit nothing.
+// manySlots are more slots than these tests need.
 var manySlots = slotsOf(1000, 1000)
 
 func claim(t testing.TB, s *Store, w webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
@@ -76,7 +76,7 @@ func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ..
 	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, due), slots, testLease, at)
 }
 
-// due returns a webhook as claims name it.
+// due returns the reference to a webhook that claims have as a parameter.
 func due(w webhook.Webhook) ports.DueWebhook { return ports.DueWebhook{Account: w.Account, ID: w.ID} }
 
 func deliveriesOf(t testing.TB, s *Store, w webhook.Webhook, status webhook.DeliveryStatus) []webhook.Delivery {
@@ -93,7 +93,7 @@ func saveTry(t testing.TB, s *Store, w webhook.Webhook, d webhook.Delivery, stat
 	return saved[0].Saved
 }
 
-// tried returns a delivery after a try that the endpoint answered.
+// tried returns a delivery after an attempt that the endpoint answered with this status.
 func tried(w webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
 	r := webhook.Response{StatusCode: status}
 	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: w.Account, Gone: r.Gone()}
@@ -158,8 +158,8 @@ func TestTheNumberOfWebhooksIsLimited(t *testing.T) {
 	})
 }
 
-// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, however
-// many processes fan out while events are written.
+// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, while
+// several processes fan out and events are written.
 func TestFanOutGivesEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
@@ -229,7 +229,7 @@ func TestAccountsBehind(t *testing.T) {
 			t.Errorf("behind %v, want %v", got, want)
 		}
 		first := map[access.AccountID]bool{}
-		for range 200 { // each account is the first one at times, so that none waits for the others
+		for range 200 { // for range 200 { // each account must come first sometimes, so that none waits for all others
 			one, err := s.AccountsBehind(t.Context(), 1)
 			must(t, "list one", err)
 			if len(one) != 1 {
@@ -266,7 +266,7 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
 			got, err := claimWith(t, s, slotsOf(3, 0), now, w)
-			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // a different claim has locked the webhook
+			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // another claim has locked the webhook
 				got, err = claimWith(t, s, slotsOf(3, 0), now, w)
 			}
 			mu.Lock()
@@ -596,8 +596,8 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 	})
 }
 
-// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events that a replay
-// repeats and the new ones of the account's other webhooks.
+// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events for a replay
+// and the new events for the account's other webhooks.
 func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
@@ -624,8 +624,8 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 	})
 }
 
-// TestFanOutClaimsWhatItAdds checks the limits of the claims: four for a webhook, one for a failing
-// one, over all calls, and the slots.
+// TestFanOutClaimsWhatItAdds checks the limits of the claims: four deliveries of a webhook, one of
+// a failing webhook, both over all calls, and the number of slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
@@ -672,9 +672,9 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	})
 }
 
-// TestDeliveriesAreClaimedTogether claims for several webhooks in one call. Each gets what it would
-// get alone: its oldest due deliveries with their events, as far as its standing and the slots
-// allow.
+// TestDeliveriesAreClaimedTogether claims deliveries of several webhooks in one call. Each webhook
+// gets the same as in a call of its own: its oldest due deliveries with their events, as far as its
+// standing and the slots allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
@@ -726,9 +726,9 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	})
 }
 
-// TestResultsAreSavedTogether saves results of several webhooks at once: each counts for its own.
-// A claim leaves out the webhooks that another transaction has locked, and reports them. SQLite has
-// only one writing transaction at a time.
+// TestClaimsDoNotWaitForLockedWebhooks checks that a claim skips and reports the webhooks that
+// another transaction has locked. SQLite has only one writing transaction at a time, so the test
+// needs PostgreSQL.
 func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		if !database.IsPostgres(s.db) {
@@ -744,7 +744,7 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
 				return err
 			}
-			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // a claim that waits would wait for ever
+			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // so that a claim that waits for the lock fails
 			defer cancel()
 			got, err := s.ClaimDeliveries(waiting, convertAll([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
 			must(t, "claim", err)
@@ -759,6 +759,8 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 	})
 }
 
+// TestResultsAreSavedTogether saves results of several webhooks at once. Each result must change only
+// its own webhook.
 func TestResultsAreSavedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
