@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestRefusedKeysAreDistinguishedFromTheEdge covers the statuses with which PlusVibe may refuse a
+// TestRefusedKeysAreDistinguishedFromTheProxy covers the statuses with which PlusVibe may refuse a
 // key, the HTML page of the proxy in front of PlusVibe, and 402.
-func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
+func TestRefusedKeysAreDistinguishedFromTheProxy(t *testing.T) {
 	env := newTestEnv(t)
 	bad := env.With(texts{"api_key": "guessed"})
 	for _, status := range []int{401, 403, 200} {
@@ -33,7 +33,7 @@ func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
 }
 
 // TestThrottlingWithoutRetryAfter covers a 429 without Retry-After, because it is not known whether
-// PlusVibe sends this header. The host chooses the wait then.
+// PlusVibe sends this header. The host then chooses the wait.
 func TestThrottlingWithoutRetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(m{"kind": "status", "status": 429})

@@ -18,7 +18,7 @@ type (
 	texts = map[string]string
 )
 
-// testEnv is a simulated PlusVibe. Its connections name the first workspace of the simulator.
+// testEnv is a simulated PlusVibe. Its connections use the first workspace of the simulator.
 type testEnv struct {
 	*conformance.SendingTest
 	t conformance.T

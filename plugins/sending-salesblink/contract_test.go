@@ -32,7 +32,7 @@ func TestBinary(t *testing.T) {
 }
 
 // fixtureWith returns a function that creates an environment for the contract suite (package
-// ports/contract). The simulator with this behaviour is in the place of SalesBlink.
+// ports/contract). In it, the simulator with this behaviour replaces SalesBlink.
 func fixtureWith(behaviour m) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)

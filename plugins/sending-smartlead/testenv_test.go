@@ -37,7 +37,7 @@ func (env testEnv) connect(addresses ...string) {
 }
 
 // fixtureWith returns a function that creates an environment for the contract suite (package
-// ports/contract). The simulator with these quirks is in the place of Smartlead.
+// ports/contract). In it, the simulator with these quirks replaces Smartlead.
 func fixtureWith(quirks m) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
