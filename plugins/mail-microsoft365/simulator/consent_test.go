@@ -16,7 +16,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		v1     bool
-		before m
+		before jsonObject
 		form   url.Values
 		// want is the parameters of the redirect. "*" matches any text, "" means absent.
 		want map[string]string
@@ -27,9 +27,9 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			map[string]string{"admin_consent": "True", "error": "consent_required", "error_description": "AADSTS65004: *", "tenant": ""}},
 		{"declined on the older page", true, nil, deny,
 			map[string]string{"admin_consent": "", "error": "permission_denied", "error_description": "The admin canceled the request", "tenant": ""}},
-		{"organization not subscribed to Exchange", false, m{"no_exchange": true}, accept,
+		{"organization not subscribed to Exchange", false, jsonObject{"no_exchange": true}, accept,
 			map[string]string{"error": "invalid_resource", "error_description": "AADSTS650052: *", "tenant": ""}},
-		{"concurrent consent", false, m{"consent_busy": true}, accept,
+		{"concurrent consent", false, jsonObject{"consent_busy": true}, accept,
 			map[string]string{"error": "*", "error_description": "AADSTS650051: *", "tenant": ""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,11 +65,11 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 // that was already given changes nothing.
 func TestConsentCanBeRepeated(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(m{"consent_busy": true})
+	tn.setBehaviour(jsonObject{"consent_busy": true})
 	tn.page(tn.consentURL(), url.Values{"username": {tn.admin}, "decision": {"accept"}})
 	tn.consent()
 	first := tn.principal()
-	tn.setBehaviour(m{"consent_ms": 60_000})
+	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
 	tn.consent()
 	if second := tn.principal(); second != first {
 		t.Errorf("principal %s, then %s", first, second)
@@ -82,11 +82,11 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(tn.token(exchangeScope))
 			tn.revoke(what)
-			if a := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", m{}); a.status != 401 && a.status != 403 {
+			if a := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); a.status != 401 && a.status != 403 {
 				t.Errorf("a token from before the revocation still works: %d", a.status)
 			}
 			tn.consent()
-			if a := tn.exchange("Get-OrganizationConfig", m{}); a.status != http.StatusOK {
+			if a := tn.exchange("Get-OrganizationConfig", jsonObject{}); a.status != http.StatusOK {
 				t.Errorf("after consent: %d %s", a.status, a.raw)
 			}
 		})
@@ -147,7 +147,7 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 func TestRedirectURIMustBeRegistered(t *testing.T) {
 	s := startSimulator(t)
 	tn := s.newTenant()
-	s.control("POST", "/app", m{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
+	s.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
 		callback: http.StatusBadRequest,
 		"https://app.example.net/connect/microsoft365/callback":     http.StatusOK,
@@ -163,7 +163,7 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 // TestDeniedTenantRefusesRoleAssignment checks a tenant whose administrator does not let the
 // application assign roles.
 func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
-	tn := startSimulator(t).newTenant(m{"bootstrap": "denied"})
+	tn := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
 	tn.consent()
 	assertGolden(t, "graph-denied", tn.assignExchange())
 	if a := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); a.status != http.StatusOK {

@@ -15,23 +15,23 @@ const domain = "fabrikam-mail.example"
 func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		before m // behaviour
+		before jsonObject // behaviour
 		body   any
 		golden string
 	}{
-		{"syntactically bad", nil, m{"id": "not a domain"}, "graph-invalid-values"},
-		{"a single label", nil, m{"id": "localhost"}, "graph-invalid-values"},
-		{"suffix of initial domains", nil, m{"id": "other.onmicrosoft.com"}, "graph-invalid-values"},
-		{"a property besides id", nil, m{"id": "new.example", "isDefault": true}, "graph-bad-request"},
-		{"already in the tenant", nil, m{"id": domain}, "graph-conflict"},
-		{"already in the tenant, in another case", nil, m{"id": strings.ToUpper(domain)}, "graph-conflict"},
-		{"already in the tenant, status 409", m{"domain_conflict": 409}, m{"id": domain}, "graph-conflict-409"},
-		{"owned elsewhere, refused when added", m{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
-			m{"id": "taken.example"}, "graph-conflict"},
+		{"syntactically bad", nil, jsonObject{"id": "not a domain"}, "graph-invalid-values"},
+		{"a single label", nil, jsonObject{"id": "localhost"}, "graph-invalid-values"},
+		{"suffix of initial domains", nil, jsonObject{"id": "other.onmicrosoft.com"}, "graph-invalid-values"},
+		{"a property besides id", nil, jsonObject{"id": "new.example", "isDefault": true}, "graph-bad-request"},
+		{"already in the tenant", nil, jsonObject{"id": domain}, "graph-conflict"},
+		{"already in the tenant, in another case", nil, jsonObject{"id": strings.ToUpper(domain)}, "graph-conflict"},
+		{"already in the tenant, status 409", jsonObject{"domain_conflict": 409}, jsonObject{"id": domain}, "graph-conflict-409"},
+		{"owned elsewhere, refused when added", jsonObject{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
+			jsonObject{"id": "taken.example"}, "graph-conflict"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.graph("POST", "/domains", m{"id": domain})
+			tn.graph("POST", "/domains", jsonObject{"id": domain})
 			if tt.before != nil {
 				tn.setBehaviour(tt.before)
 			}
@@ -42,7 +42,7 @@ func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 
 func TestDomainObjectShowsVerification(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	added := tn.graph("POST", "/domains", m{"id": domain})
+	added := tn.graph("POST", "/domains", jsonObject{"id": domain})
 	if added.status != http.StatusCreated || added.at("isVerified") != false || added.at("availabilityStatus") != nil ||
 		len(added.at("supportedServices").([]any)) != 0 || added.at("id") != domain {
 		t.Errorf("added: %d %s", added.status, added.raw)
@@ -65,19 +65,19 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
-	if a := tn.graph("POST", "/domains", m{"id": "sub." + domain}); a.at("isVerified") != true || a.at("isRoot") != false {
+	if a := tn.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); a.at("isVerified") != true || a.at("isRoot") != false {
 		t.Errorf("%s", a.raw)
 	}
 }
 
 func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"domain_ms": 2000})
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.setBehaviour(jsonObject{"domain_ms": 2000})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	for _, path := range []string{"", "/verificationDnsRecords", "/serviceConfigurationRecords", "/domainNameReferences"} {
 		assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain+path, nil))
 	}
-	tn.control("POST", "/clock", m{"advance": "3s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "3s"})
 	if a := tn.graph("GET", "/domains/"+domain, nil); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
@@ -88,7 +88,7 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 	first, second := s.newConnectedTenant(), s.newConnectedTenant()
 	tokens := map[string]bool{}
 	for _, tn := range []*tenant{first, second} {
-		tn.graph("POST", "/domains", m{"id": domain})
+		tn.graph("POST", "/domains", jsonObject{"id": domain})
 		a := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		text := a.at("value", 0, "text").(string)
 		tokens[text] = true
@@ -110,13 +110,13 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 func TestServiceRecordsFollowMXStyle(t *testing.T) {
 	for _, tt := range []struct {
 		name, domain string
-		before       m
+		before       jsonObject
 		mx           string
 	}{
 		{"new style", "contoso.example", nil, `^contoso-example\.[a-z]-v1\.mx\.microsoft$`},
 		{"new style, dashes", domain, nil, `^fabrikammail-example01b\.[a-z]-v1\.mx\.microsoft$`},
-		{"classic style", "contoso.example", m{"mx_style": m{"contoso.example": "classic"}}, `^contoso-example\.mail\.protection\.outlook\.com$`},
-		{"classic style, dashes", domain, m{"mx_style": m{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
+		{"classic style", "contoso.example", jsonObject{"mx_style": jsonObject{"contoso.example": "classic"}}, `^contoso-example\.mail\.protection\.outlook\.com$`},
+		{"classic style, dashes", domain, jsonObject{"mx_style": jsonObject{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
@@ -142,9 +142,9 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 
 func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	read := func(earlyRecords string) response {
-		tn.setBehaviour(m{"early_records": earlyRecords})
+		tn.setBehaviour(jsonObject{"early_records": earlyRecords})
 		return tn.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
 	if a := read("empty"); a.status != http.StatusOK || len(a.rows()) != 0 {
@@ -163,10 +163,10 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 
 func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": "unverified.example"})
-	assertGolden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", m{"supportedServices": []string{"Email"}}))
+	tn.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	assertGolden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
 	tn.addMailDomain(domain)
-	for name, body := range map[string]m{
+	for name, body := range map[string]jsonObject{
 		"unknown service": {"supportedServices": []string{"Pigeon"}},
 		"no list":         {"supportedServices": "Email"},
 		"take default":    {"isDefault": false},
@@ -176,23 +176,23 @@ func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.status, a.raw)
 		}
 	}
-	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", m{"isDefault": true}))
+	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
 }
 
 func TestDomainIsAcceptedAfterLag(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"accepted_domain_ms": 10_000})
+	tn.setBehaviour(jsonObject{"accepted_domain_ms": 10_000})
 	tn.addMailDomain(domain)
 	listed := func() bool {
-		return strings.Contains(string(tn.exchange("Get-AcceptedDomain", m{}).raw), `"`+domain+`"`)
+		return strings.Contains(string(tn.exchange("Get-AcceptedDomain", jsonObject{}).raw), `"`+domain+`"`)
 	}
-	newMailbox := m{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
+	newMailbox := jsonObject{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
 	if listed() {
 		t.Error("listed at once")
 	}
 	assertGolden(t, "exchange-not-accepted", tn.exchange("New-Mailbox", newMailbox))
-	assertGolden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
-	tn.control("POST", "/clock", m{"advance": "11s"})
+	assertGolden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	tn.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !listed() {
 		t.Error("not listed after the lag")
 	}
@@ -205,10 +205,10 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 // enabled.
 func TestVerifyDoesNotEnableMail(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
-	if a := tn.exchange("Get-AcceptedDomain", m{}); len(a.rows()) != 1 || a.at("value", 0, "InitialDomain") != true {
+	if a := tn.exchange("Get-AcceptedDomain", jsonObject{}); len(a.rows()) != 1 || a.at("value", 0, "InitialDomain") != true {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -223,7 +223,7 @@ func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
 	assertGolden(t, "graph-referenced", tn.graph("DELETE", "/domains/"+domain, nil))
 	assertGolden(t, "graph-bad-request", tn.graph("DELETE", "/domains/"+tn.initialDomain(), nil))
 	assertGolden(t, "graph-not-found", tn.graph("DELETE", "/domains/other.example", nil))
-	tn.exchange("Remove-Mailbox", m{"Identity": "a@" + domain, "Confirm": false})
+	tn.exchange("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
 	if a := tn.graph("DELETE", "/domains/"+domain, nil); a.status != http.StatusNoContent {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
@@ -234,7 +234,7 @@ func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
 	id := tn.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
-	if a := tn.graph("POST", "/domains/"+domain+"/forceDelete", m{"disableUserAccounts": true}); a.status != http.StatusAccepted {
+	if a := tn.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); a.status != http.StatusAccepted {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
 	if a := tn.graph("GET", "/users/"+id, nil); a.at("userPrincipalName") != "a@"+tn.initialDomain() {
@@ -245,7 +245,7 @@ func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 
 func TestDNSOutageFailsVerification(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	tn.publishVerificationRecord(domain)
 	tn.fakeDNS.setUnavailable(true)
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
@@ -258,7 +258,7 @@ func TestDNSOutageFailsVerification(t *testing.T) {
 func TestVerifyQueriesDNS(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		before  m
+		before  jsonObject
 		records []string // %TOKEN% stands for the verification token
 		golden  string   // "" for success
 	}{
@@ -269,20 +269,20 @@ func TestVerifyQueriesDNS(t *testing.T) {
 		{"TXT among many, over TCP", nil, []string{`TXT "1"`, `TXT "2"`, `TXT "3"`, `TXT "4"`, `TXT "MS=%TOKEN%"`}, ""},
 		{"TXT in two strings", nil, []string{`TXT "MS=" "%TOKEN%"`}, ""},
 		{"the MX alternative", nil, []string{`MX 32767 %TOKEN%.msv1.invalid.`}, ""},
-		{"owned elsewhere", m{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
-		{"owned elsewhere, record missing", m{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
+		{"owned elsewhere", jsonObject{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
+		{"owned elsewhere, record missing", jsonObject{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
 				tn.setBehaviour(tt.before)
 			}
-			tn.graph("POST", "/domains", m{"id": domain})
+			tn.graph("POST", "/domains", jsonObject{"id": domain})
 			text := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
 			for _, r := range tt.records {
 				tn.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
-			a := tn.graph("POST", "/domains/"+domain+"/verify", m{"forceTakeover": false})
+			a := tn.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, a)
 			} else if a.status != http.StatusOK {
@@ -305,7 +305,7 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 	s := startSimulator(t)
 	owner, other := s.newConnectedTenant(), s.newConnectedTenant()
 	owner.addMailDomain(domain)
-	if a := other.graph("POST", "/domains", m{"id": domain}); a.status != http.StatusCreated {
+	if a := other.graph("POST", "/domains", jsonObject{"id": domain}); a.status != http.StatusCreated {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
 	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
@@ -315,12 +315,12 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 
 func TestMissingRecordIsCached(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"dns_negative_ms": 30_000})
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
 	tn.publishVerificationRecord(domain)
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	tn.control("POST", "/clock", m{"advance": "31s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "31s"})
 	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.raw)
 	}

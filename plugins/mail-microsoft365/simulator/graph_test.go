@@ -19,7 +19,7 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 		{"no token", func(*tenant) http.Header { return http.Header{} }, nil, "graph-no-token"},
 		{"malformed token", func(*tenant) http.Header { return bearer("a.b.c") }, nil, "graph-no-token"},
 		{"token for Exchange", func(tn *tenant) http.Header { return bearer(tn.token(exchangeScope)) }, nil, "graph-wrong-audience"},
-		{"expired", token, func(tn *tenant) { tn.control("POST", "/clock", m{"advance": "61m"}) }, "graph-expired"},
+		{"expired", token, func(tn *tenant) { tn.control("POST", "/clock", jsonObject{"advance": "61m"}) }, "graph-expired"},
 		{"consent revoked, token still alive", token, func(tn *tenant) { tn.revoke("consent") }, "graph-identity-not-found"},
 		{"permission withdrawn, token still alive", token, withdrawAppRole("Organization.Read.All"), "graph-denied"},
 	} {
@@ -48,11 +48,11 @@ func TestGraphRefusesWithdrawnPermission(t *testing.T) {
 
 func TestExpiredTokensAreRefused(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"token_seconds": 5})
+	tn.setBehaviour(jsonObject{"token_seconds": 5})
 	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
-	tn.control("POST", "/clock", m{"advance": "6s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "6s"})
 	assertGolden(t, "graph-expired", tn.graphWith(graphToken, "GET", "/organization", nil))
-	if a := tn.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", m{}); a.status != http.StatusUnauthorized {
+	if a := tn.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); a.status != http.StatusUnauthorized {
 		t.Errorf("Exchange: %d", a.status)
 	}
 }
@@ -80,7 +80,7 @@ func TestGraphAnswersPlannedFaults(t *testing.T) {
 		422: "graph-unprocessable", 503: "graph-unavailable", 504: "graph-unknown"} {
 		t.Run(name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.planFault(m{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
+			tn.planFault(jsonObject{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
 			assertGolden(t, name, tn.graph("GET", "/organization", nil))
 		})
 	}
@@ -89,7 +89,7 @@ func TestGraphAnswersPlannedFaults(t *testing.T) {
 func TestGraphThrottlingHasHeaders(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, retryAfter := range []int{10, 0} {
-		tn.planFault(m{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
+		tn.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
 		a := tn.graph("GET", "/organization", nil)
 		assertGolden(t, "graph-throttled", a)
 		if got := a.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
@@ -110,19 +110,19 @@ func TestGraphRefusesUnknownPath(t *testing.T) {
 }
 
 func TestOrganizationListsVerifiedDomains(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn := startSimulator(t).newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	tn.addMailDomain("fabrikam-mail.example")
-	tn.graph("POST", "/domains", m{"id": "unverified.example"})
+	tn.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
 	a := tn.graph("GET", "/organization", nil)
 	domains := a.at("value", 0, "verifiedDomains").([]any)
 	if len(a.rows()) != 1 || a.at("value", 0, "id") != tn.id || a.at("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
 		t.Fatalf("%s", a.raw)
 	}
-	initial, custom := domains[0].(m), domains[1].(m)
+	initial, custom := domains[0].(jsonObject), domains[1].(jsonObject)
 	if initial["name"] != tn.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
 		t.Errorf("%s", a.raw)
 	}
-	tn.graph("PATCH", "/domains/fabrikam-mail.example", m{"isDefault": true})
+	tn.graph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
 	a = tn.graph("GET", "/organization?$select=verifiedDomains", nil)
 	if a.at("value", 0, "verifiedDomains", 0, "isDefault") != false || a.at("value", 0, "verifiedDomains", 1, "isDefault") != true {
 		t.Errorf("%s", a.raw)
@@ -146,13 +146,13 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	}
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
-	for name, change := range map[string]m{
+	for name, change := range map[string]jsonObject{
 		"unknown role":      {"roleDefinitionId": "11111111-2222-4333-8444-555555555555"},
 		"another scope":     {"directoryScopeId": "/administrativeUnits/1"},
 		"another property":  {"appScopeId": "/"},
 		"unknown principal": {"principalId": "11111111-2222-4333-8444-555555555555"},
 	} {
-		body := m{"roleDefinitionId": globalAdministrator, "principalId": tn.principal(), "directoryScopeId": "/"}
+		body := jsonObject{"roleDefinitionId": globalAdministrator, "principalId": tn.principal(), "directoryScopeId": "/"}
 		for k, v := range change {
 			body[k] = v
 		}
@@ -173,7 +173,7 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	tn.consent()
 	byApp := "/servicePrincipals(appId='" + s.ready.Settings["client_id"] + "')"
 	assertGolden(t, "graph-denied", tn.graph("GET", byApp, nil))
-	s.control("POST", "/app", m{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
+	s.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
 	tn.consent()
 	a := tn.graph("GET", byApp+"?$select=id,appId", nil)
 	if a.at("id") != tn.principal() || a.at("appId") != s.ready.Settings["client_id"] || a.at("displayName") != nil {
@@ -198,7 +198,7 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, on := range []bool{false, true} {
-		tn.setBehaviour(m{"security_defaults": on})
+		tn.setBehaviour(jsonObject{"security_defaults": on})
 		if a := tn.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); a.at("isEnabled") != on {
 			t.Errorf("%v: %s", on, a.raw)
 		}
@@ -210,7 +210,7 @@ func (t *tenant) seats() map[string]any {
 	t.t.Helper()
 	out := map[string]any{}
 	for _, row := range t.graph("GET", "/directory/subscriptions", nil).rows() {
-		s := row.(m)
+		s := row.(jsonObject)
 		out[s["skuPartNumber"].(string)] = s["totalLicenses"]
 	}
 	return out
@@ -222,13 +222,13 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	if a.status != http.StatusOK || len(a.rows()) != 2 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
-	free, bought := a.rows()[0].(m), a.rows()[1].(m)
+	free, bought := a.rows()[0].(jsonObject), a.rows()[1].(jsonObject)
 	if free["skuPartNumber"] != "POWER_BI_STANDARD" || free["totalLicenses"] != 1000000.0 || free["isTrial"] != false {
 		t.Errorf("free: %v", free)
 	}
 	plans, _ := bought["serviceStatus"].([]any)
 	if bought["totalLicenses"] != 1.0 || bought["isTrial"] != false || bought["status"] != "Enabled" ||
-		len(plans) == 0 || plans[0].(m)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
+		len(plans) == 0 || plans[0].(jsonObject)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
 		t.Errorf("bought: %v", bought)
 	}
 	// The administrator's licence belongs to the paid product.
@@ -236,11 +236,11 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	if users.at("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
 		t.Errorf("another product than %s", users.raw)
 	}
-	tn.setBehaviour(m{"licenses": m{"paid": 25, "trial": 5}})
+	tn.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
 	if got := tn.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // the number of trial licences stays unchanged
+	tn.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 0}}) // the number of trial licences stays unchanged
 	if got := tn.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
@@ -251,7 +251,7 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 
 func TestSubscriptionsAreInPages(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"page_size": 1, "licenses": m{"paid": 25, "trial": 5}})
+	tn.setBehaviour(jsonObject{"page_size": 1, "licenses": jsonObject{"paid": 25, "trial": 5}})
 	var seats []any
 	for next := "/directory/subscriptions"; next != ""; {
 		a := tn.graph("GET", next, nil)
@@ -265,7 +265,7 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 	if len(seats) != 3 || seats[1] != 25.0 || seats[2] != 5.0 {
 		t.Errorf("%v", seats)
 	}
-	tn.setBehaviour(m{"page_size": 1000})
+	tn.setBehaviour(jsonObject{"page_size": 1000})
 	if a := tn.graph("GET", "/directory/subscriptions?$select=status", nil); a.at("value", 0, "status") != "Enabled" || a.at("value", 0, "id") != nil {
 		t.Errorf("$select: %s", a.raw)
 	}
@@ -276,8 +276,8 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 // to a planned fault (simulate.Fault).
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.planFault(m{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
+	tn.planFault(jsonObject{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
 	assertGolden(t, "graph-unavailable", tn.graph("GET", "/directory/subscriptions", nil))
-	tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": "Organization.Read.All"})
+	tn.control("POST", "/tenants/"+tn.id+"/revoke", jsonObject{"what": "app_role", "role": "Organization.Read.All"})
 	assertGolden(t, "graph-denied", tn.graph("GET", "/directory/subscriptions", nil))
 }

@@ -15,7 +15,7 @@ import (
 // published keys. It verifies further tokens after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+tn.id+"/v2.0")
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", round, err)
 		}
-		claims := m{}
+		claims := jsonObject{}
 		if err := token.Claims(&claims); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 				t.Errorf("%s: %s is not a default claim: %v", round, absent, v)
 			}
 		}
-		s.control("POST", "/app", m{"rotate_keys": true})
+		s.control("POST", "/app", jsonObject{"rotate_keys": true})
 	}
 }
 
@@ -59,7 +59,7 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.control("POST", "/app", m{"wids_in_id_token": true})
+			tn.control("POST", "/app", jsonObject{"wids_in_id_token": true})
 			user := tt.user
 			if strings.HasSuffix(user, "@") {
 				user += tn.initialDomain()
@@ -108,7 +108,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			if tt.twice {
 				tn.redeem(code, nil)
 			}
-			tn.control("POST", "/clock", m{"advance": tt.late})
+			tn.control("POST", "/clock", jsonObject{"advance": tt.late})
 			a := tn.redeem(code, tt.form)
 			if a.status != tt.status || tt.number != 0 && a.at("error_codes", 0) != tt.number {
 				t.Errorf("%d %s", a.status, a.raw)

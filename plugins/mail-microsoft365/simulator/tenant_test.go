@@ -18,20 +18,20 @@ type tenant struct {
 }
 
 // newTenant creates a tenant without delays, so that each test sets only those that it checks.
-func (s *simClient) newTenant(more ...m) *tenant {
+func (s *simClient) newTenant(more ...jsonObject) *tenant {
 	s.t.Helper()
-	body := m{}
+	body := jsonObject{}
 	if len(more) > 0 {
 		body = more[0]
 	}
 	a := s.control("POST", "/tenants", body)
 	t := &tenant{simClient: s, id: a.at("tenant_id").(string), admin: a.at("admin").(string)}
-	t.setBehaviour(m{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
+	t.setBehaviour(jsonObject{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
 	return t
 }
 
 // newConnectedTenant creates a tenant that has consented and has assigned the Exchange role.
-func (s *simClient) newConnectedTenant(more ...m) *tenant {
+func (s *simClient) newConnectedTenant(more ...jsonObject) *tenant {
 	s.t.Helper()
 	t := s.newTenant(more...)
 	t.consent()
@@ -42,7 +42,10 @@ func (s *simClient) newConnectedTenant(more ...m) *tenant {
 }
 
 // setBehaviour changes settings of the tenant.
-func (t *tenant) setBehaviour(b m) { t.t.Helper(); t.control("POST", "/tenants/"+t.id+"/behaviour", b) }
+func (t *tenant) setBehaviour(b jsonObject) {
+	t.t.Helper()
+	t.control("POST", "/tenants/"+t.id+"/behaviour", b)
+}
 
 // initialDomain returns the initial domain of the tenant.
 func (t *tenant) initialDomain() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
@@ -173,7 +176,7 @@ func (t *tenant) graphWith(header http.Header, method, path string, body any) re
 // assignExchange assigns the Exchange Administrator role to the application.
 func (t *tenant) assignExchange() response {
 	t.t.Helper()
-	return t.graph("POST", "/roleManagement/directory/roleAssignments", m{
+	return t.graph("POST", "/roleManagement/directory/roleAssignments", jsonObject{
 		"@odata.type":      "#microsoft.graph.unifiedRoleAssignment",
 		"roleDefinitionId": exchangeAdministrator, "principalId": t.principal(), "directoryScopeId": "/"})
 }
@@ -199,7 +202,7 @@ func (t *tenant) exchange(cmdlet string, params any) response {
 // exchangeWith runs a cmdlet. query is appended to the address.
 func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params any) response {
 	t.t.Helper()
-	raw, err := json.Marshal(m{"CmdletInput": m{"CmdletName": cmdlet, "Parameters": params}})
+	raw, err := json.Marshal(jsonObject{"CmdletInput": jsonObject{"CmdletName": cmdlet, "Parameters": params}})
 	if err != nil {
 		t.t.Fatal(err)
 	}
@@ -208,7 +211,7 @@ func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params a
 }
 
 // claimsOf returns the claims of a token without verifying it.
-func claimsOf(t *testing.T, token string) m {
+func claimsOf(t *testing.T, token string) jsonObject {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -218,7 +221,7 @@ func claimsOf(t *testing.T, token string) m {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := m{}
+	claims := jsonObject{}
 	if err := json.Unmarshal(raw, &claims); err != nil {
 		t.Fatal(err)
 	}
@@ -226,23 +229,23 @@ func claimsOf(t *testing.T, token string) m {
 }
 
 // planFault plans a fault of the simulator.
-func (s *simClient) planFault(f m) { s.t.Helper(); s.control("POST", "/faults", f) }
+func (s *simClient) planFault(f jsonObject) { s.t.Helper(); s.control("POST", "/faults", f) }
 
 // revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.
 func (t *tenant) revoke(what string) {
 	t.t.Helper()
-	t.control("POST", "/tenants/"+t.id+"/revoke", m{"what": what})
+	t.control("POST", "/tenants/"+t.id+"/revoke", jsonObject{"what": what})
 }
 
 // withdrawAppRole returns a function that withdraws an app role.
 func withdrawAppRole(role string) func(*tenant) {
 	return func(tn *tenant) {
-		tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": role})
+		tn.control("POST", "/tenants/"+tn.id+"/revoke", jsonObject{"what": "app_role", "role": role})
 	}
 }
 
 // scriptedCmdlets returns the setting that scripts the answers of cmdlets.
-func scriptedCmdlets(cmdlets m) m { return m{"cmdlets": cmdlets} }
+func scriptedCmdlets(cmdlets jsonObject) jsonObject { return jsonObject{"cmdlets": cmdlets} }
 
 // newTenantWithMailbox returns a connected tenant with an accepted domain and the mailbox of Anna.
 func newTenantWithMailbox(t *testing.T) *tenant {
@@ -257,28 +260,28 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 // to a mailbox that can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
+	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
 	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
 
 	if a := tn.redeem(tn.signInCode(tn.admin), nil); a.status != http.StatusOK || claimsOf(t, a.at("id_token").(string))["tid"] != tn.id {
 		t.Fatalf("sign-in: %d %s", a.status, a.raw)
 	}
 	tn.addMailDomain(domain)
-	if a := tn.exchange("Enable-OrganizationCustomization", m{}); a.status != http.StatusOK {
+	if a := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); a.status != http.StatusOK {
 		t.Fatalf("hydrate: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "KeySize": 2048, "Enabled": false}); a.status != http.StatusOK {
+	if a := tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); a.status != http.StatusOK {
 		t.Fatalf("new signing: %d %s", a.status, a.raw)
 	}
 	tn.publishSelectorCNAMEs(domain)
-	if a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
+	if a := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
 		t.Fatalf("enable signing: %d %s", a.status, a.raw)
 	}
 	row := tn.newMailbox(box, "anna.k.fabrikam-mail")
 	if a := tn.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); a.status != http.StatusNoContent {
 		t.Fatalf("password: %d %s", a.status, a.raw)
 	}
-	for cmdlet, params := range map[string]m{
+	for cmdlet, params := range map[string]jsonObject{
 		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
 		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
 	} {
@@ -294,21 +297,21 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 }
 
 // enableWithPassword is the body that enables an account and sets its password.
-var enableWithPassword = m{"accountEnabled": true, "passwordPolicies": "DisablePasswordExpiration",
-	"passwordProfile": m{"password": "Correct-Horse-7", "forceChangePasswordNextSignIn": false,
+var enableWithPassword = jsonObject{"accountEnabled": true, "passwordPolicies": "DisablePasswordExpiration",
+	"passwordProfile": jsonObject{"password": "Correct-Horse-7", "forceChangePasswordNextSignIn": false,
 		"forceChangePasswordNextSignInWithMfa": false}}
 
 // addMailDomain adds a domain, verifies it and enables Email for it.
 func (t *tenant) addMailDomain(name string) {
 	t.t.Helper()
-	if a := t.graph("POST", "/domains", m{"id": name}); a.status != http.StatusCreated {
+	if a := t.graph("POST", "/domains", jsonObject{"id": name}); a.status != http.StatusCreated {
 		t.t.Fatalf("add %s: %d %s", name, a.status, a.raw)
 	}
 	t.publishVerificationRecord(name)
 	if a := t.graph("POST", "/domains/"+name+"/verify", nil); a.status != http.StatusOK || a.at("isVerified") != true {
 		t.t.Fatalf("verify %s: %d %s", name, a.status, a.raw)
 	}
-	if a := t.graph("PATCH", "/domains/"+name, m{"supportedServices": []string{"Email"}}); a.status != http.StatusNoContent {
+	if a := t.graph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); a.status != http.StatusNoContent {
 		t.t.Fatalf("enable mail of %s: %d %s", name, a.status, a.raw)
 	}
 }
@@ -323,18 +326,18 @@ func (t *tenant) publishVerificationRecord(name string) {
 // publishSelectorCNAMEs publishes the CNAME records of both DKIM selectors.
 func (t *tenant) publishSelectorCNAMEs(name string) {
 	t.t.Helper()
-	row := t.exchange("Get-DkimSigningConfig", m{"Identity": name})
+	row := t.exchange("Get-DkimSigningConfig", jsonObject{"Identity": name})
 	t.fakeDNS.publish("selector1._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector1CNAME").(string)+".",
 		"selector2._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector2CNAME").(string)+".")
 }
 
 // newMailbox creates a shared mailbox and returns its row.
-func (t *tenant) newMailbox(address, alias string) m {
+func (t *tenant) newMailbox(address, alias string) jsonObject {
 	t.t.Helper()
-	a := t.exchange("New-Mailbox", m{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
+	a := t.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
 		"PrimarySmtpAddress": address})
 	if a.status != http.StatusOK {
 		t.t.Fatalf("new mailbox: %d %s", a.status, a.raw)
 	}
-	return a.at("value", 0).(m)
+	return a.at("value", 0).(jsonObject)
 }

@@ -18,7 +18,7 @@ func TestUsersAreInPages(t *testing.T) {
 		}
 		a := tn.graph("GET", next, nil)
 		for _, row := range a.rows() {
-			seen[row.(m)["id"].(string)] = true
+			seen[row.(jsonObject)["id"].(string)] = true
 		}
 		link, _ := a.at("@odata.nextLink").(string)
 		if link != "" && !strings.HasPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0/") {
@@ -29,7 +29,7 @@ func TestUsersAreInPages(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("%d users", len(seen))
 	}
-	tn.setBehaviour(m{"page_size": 1})
+	tn.setBehaviour(jsonObject{"page_size": 1})
 	if a := tn.graph("GET", "/users", nil); len(a.rows()) != 1 || a.at("@odata.nextLink") == nil {
 		t.Errorf("page_size: %s", a.raw)
 	}
@@ -71,19 +71,19 @@ func TestUsersCanBeFiltered(t *testing.T) {
 func TestUserUpdateChecksValues(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		body   m
+		body   jsonObject
 		golden string // "" for success
 	}{
 		{"password and sign-in", enableWithPassword, ""},
-		{"weak password", m{"passwordProfile": m{"password": "Short1!"}}, "graph-weak-password"},
-		{"two classes", m{"passwordProfile": m{"password": "onlylowercase1"}}, "graph-weak-password"},
-		{"too long", m{"passwordProfile": m{"password": strings.Repeat("Aa1!", 65)}}, "graph-weak-password"},
-		{"longest allowed", m{"passwordProfile": m{"password": strings.Repeat("Aa1!", 64)}}, ""},
-		{"sign-in name", m{"userPrincipalName": "anna.keller@d.example"}, ""},
-		{"sign-in name on a foreign domain", m{"userPrincipalName": "anna@elsewhere.example"}, "graph-invalid-values"},
-		{"sign-in name of another user", m{"userPrincipalName": "admin@"}, "graph-conflict"},
-		{"unknown property", m{"favouriteColour": "blue"}, "graph-bad-request"},
-		{"wrong type", m{"accountEnabled": "yes"}, "graph-invalid-values"},
+		{"weak password", jsonObject{"passwordProfile": jsonObject{"password": "Short1!"}}, "graph-weak-password"},
+		{"two classes", jsonObject{"passwordProfile": jsonObject{"password": "onlylowercase1"}}, "graph-weak-password"},
+		{"too long", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 65)}}, "graph-weak-password"},
+		{"longest allowed", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 64)}}, ""},
+		{"sign-in name", jsonObject{"userPrincipalName": "anna.keller@d.example"}, ""},
+		{"sign-in name on a foreign domain", jsonObject{"userPrincipalName": "anna@elsewhere.example"}, "graph-invalid-values"},
+		{"sign-in name of another user", jsonObject{"userPrincipalName": "admin@"}, "graph-conflict"},
+		{"unknown property", jsonObject{"favouriteColour": "blue"}, "graph-bad-request"},
+		{"wrong type", jsonObject{"accountEnabled": "yes"}, "graph-invalid-values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
@@ -107,7 +107,7 @@ func TestUserUpdateChecksValues(t *testing.T) {
 func TestBannedPasswordsFollowSetting(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	set := func(password string) response {
-		return tn.graph("PATCH", "/users/"+tn.admin, m{"passwordProfile": m{"password": password}})
+		return tn.graph("PATCH", "/users/"+tn.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
 	}
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
@@ -115,7 +115,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 			t.Errorf("%s: %d %s", password, a.status, a.raw)
 		}
 	}
-	tn.setBehaviour(m{"banned_words": []string{"password", "welcome", "qwerty"}})
+	tn.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
 	for _, password := range passwords {
 		assertGolden(t, "graph-weak-password", set(password))
 	}
@@ -127,8 +127,8 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 // TestUserUpdateNeedsPermissions checks that the password and accountEnabled need their own
 // permissions, besides User.ReadWrite.All.
 func TestUserUpdateNeedsPermissions(t *testing.T) {
-	for role, body := range map[string]m{
-		"User-PasswordProfile.ReadWrite.All": {"passwordProfile": m{"password": "Correct-Horse-7"}},
+	for role, body := range map[string]jsonObject{
+		"User-PasswordProfile.ReadWrite.All": {"passwordProfile": jsonObject{"password": "Correct-Horse-7"}},
 		"User.EnableDisableAccount.All":      {"accountEnabled": true},
 		"User.ReadWrite.All":                 {"displayName": "Ada"},
 	} {
@@ -158,5 +158,5 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
-	assertGolden(t, "exchange-not-found", tn.exchange("Get-Mailbox", m{"Identity": "anna@d.example"}))
+	assertGolden(t, "exchange-not-found", tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
 }
