@@ -271,22 +271,22 @@ func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports
 }
 
 // setTenantLimit stores a tenant-wide limit.
-func (w sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
+func (fixture sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
 	t.Helper()
-	p, err := s.ReservePolicy(t.Context(), w.owner, w.guid, sendlimit.TenantWide, now)
+	p, err := s.ReservePolicy(t.Context(), fixture.owner, fixture.guid, sendlimit.TenantWide, now)
 	must(t, "reserve", err)
 	p.PerDay = 5
-	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p, nil))
+	must(t, "save policy", s.SavePolicy(t.Context(), fixture.owner, p, nil))
 }
 
 func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := newSendLimitFixture(t, s, "bob", 2)
 		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
 		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{Due: now})
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
-		r := w.claim(t, s)
+		r := fixture.claim(t, s)
 		requireHealth(t, "claimed by a run", s, dueTime, ports.SendHealth{})
 		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Minute)})
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Second)))
@@ -296,8 +296,8 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 
 func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set day", err)
 		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{Due: now})
 	})
@@ -305,31 +305,31 @@ func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 
 func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		r := fixture.claim(t, s)
 		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
-		w.setTenantLimit(t, s)
+		fixture.setTenantLimit(t, s)
 		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
-		w.saveCounts(t, s, r, 3)
+		fixture.saveCounts(t, s, r, 3)
 		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
-		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: dayStart}}}}
+		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
 		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), r, ahead))
 		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Behind: 1})
-		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		there.Consent = tenant.ConsentRevoked
-		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, there))
+		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, there))
 		requireHealth(t, "without consent", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
 	})
 }
 
 func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		w.setTenantLimit(t, s)
-		r := w.claim(t, s)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		fixture.setTenantLimit(t, s)
+		r := fixture.claim(t, s)
 		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
 		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
@@ -338,31 +338,31 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 
 func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), w.blockChange(1, 2))))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		r := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 1), fixture.blockChange(1, 2))))
 		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(1, 3, sendlimit.Unblocked))))
-		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(1, 3, sendlimit.Unblocked))))
+		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		there.Bootstrap = tenant.BootstrapFailed
-		must(t, "fail", s.SaveTenant(t.Context(), w.owner, there))
+		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, there))
 		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{Blocked: 1, Stranded: 1})
 	})
 }
 
 func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		addSendLimitTenant(t, s, w.owner, 2)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		addSendLimitTenant(t, s, fixture.owner, 2)
 		stranger := newSendLimitFixture(t, s, "bob", 3)
-		r := w.claim(t, s)
-		w.saveCounts(t, s, r, 3)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1))))
+		r := fixture.claim(t, s)
+		fixture.saveCounts(t, s, r, 3)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 1))))
 		stranger.saveCounts(t, s, stranger.claim(t, s), 3)
-		got, err := s.SendStandings(t.Context(), w.owner)
+		got, err := s.SendStandings(t.Context(), fixture.owner)
 		must(t, "standings", err)
-		want := map[tenant.GUID]ports.SendStanding{w.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
+		want := map[tenant.GUID]ports.SendStanding{fixture.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
 		if diff := compare.Diff(want, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
