@@ -70,24 +70,24 @@ func (fixture sendLimitFixture) blockedAt(t testing.TB, s *Store, box int) time.
 func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		block := fixture.blockChange(0, 1)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(block)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
 		}
-		if boxes := fixture.listBoxes(t, s, r); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, run); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
 		free := fixture.newChange(0, 2, sendlimit.Unblocked)
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(free)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(free)))
 		fixture.requireEvents(t, s, free.Event, block.Event)
 		if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
 		}
-		if boxes := fixture.listBoxes(t, s, r); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, run); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid)
@@ -97,10 +97,10 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 1), stays)))
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
-		if b := fixture.listBoxes(t, s, r)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || fixture.blockedAt(t, s, 1).IsZero() {
+		run, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1), stays)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
+		if b := fixture.listBoxes(t, s, run)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("the other mailbox is %+v", b)
 		}
 	})
@@ -135,11 +135,11 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		var want []sendlimit.Event
 		for n, at := range []time.Time{saveTime, saveTime, saveTime.Add(-24 * time.Hour), saveTime.Add(time.Second)} {
 			c := fixture.newChange(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
 			want = append([]sendlimit.Event{c.Event}, want...)
 		}
 		events := fixture.requireEvents(t, s, want...)
@@ -170,10 +170,10 @@ func TestLaterEventOfOneTenantDoesNotDelayEventsOfOthers(t *testing.T) {
 func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		block, twin := fixture.blockChange(0, 1), fixture.blockChange(0, 2)
 		for _, c := range []sendlimit.Change{block, block, twin} {
-			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(c)))
+			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(c)))
 		}
 		event := fixture.requireEvents(t, s, block.Event)[0]
 		if at := fixture.blockedAt(t, s, 0); !at.Equal(event.At) {
@@ -181,7 +181,7 @@ func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 		}
 		free, again := fixture.newChange(0, 3, sendlimit.Unblocked), fixture.newChange(0, 4, sendlimit.Unblocked)
 		for _, c := range []sendlimit.Change{free, again, free} {
-			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(c)))
+			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(c)))
 		}
 		fixture.requireEvents(t, s, free.Event, block.Event)
 	})
@@ -214,11 +214,11 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		gone := fixture.blockChange(0, 1)
 		gone.Box = unknownMailboxID
 		block := fixture.blockChange(1, 3)
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, doneChanges(gone, other.blockChange(0, 2), block)))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, doneChanges(gone, other.blockChange(0, 2), block)))
 		fixture.requireEvents(t, s, block.Event)
 		if at := other.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("another tenant's was blocked at %s", at)
@@ -229,20 +229,20 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
 		setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 5)
 		both := []string{"a.test", sendlimit.TenantWide}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: both}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, both...)
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		setPolicy(t, s, fixture.owner, other.guid, "a.test", 5)
 		removeAllDomains(t, s, fixture.owner, other.guid)
-		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
-		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: []string{"b.test"}}))
+		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"b.test"}}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, both...)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: both}))
 		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide)
 		requireScopesWithRules(t, s, fixture.owner, other.guid, "a.test")
 	})
@@ -277,11 +277,11 @@ func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address
 func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
-		fixture.saveCounts(t, s, r, 7)
+		fixture.saveCounts(t, s, run, 7)
 		block := fixture.blockChange(0, 8)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(block)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
 		for range 2 { // the clock of the sync is behind the clock of the block
 			saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
 		}
@@ -296,7 +296,7 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 		}
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
 		fixture.requireUnblocked(t, s, fixture.boxes[0].Address)
-		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
+		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 	})
 }
@@ -304,12 +304,12 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
-		fixture.saveCounts(t, s, r, 7)
+		fixture.saveCounts(t, s, run, 7)
 		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(one)))
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(two)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(one)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(two)))
 		removeAllDomains(t, s, fixture.owner, fixture.guid)
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[1].Address)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
@@ -322,15 +322,15 @@ func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
-		fixture.saveIntents(t, s, r, one, two)
+		fixture.saveIntents(t, s, run, one, two)
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
-		fixture.requireIntents(t, s, r, one, two)
-		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), r, doneChanges(one)))
+		fixture.requireIntents(t, s, run, one, two)
+		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), run, doneChanges(one)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
 		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
-		if left := fixture.listBoxes(t, s, r); len(left) != 0 {
+		if left := fixture.listBoxes(t, s, run); len(left) != 0 {
 			t.Fatalf("left are %+v", left)
 		}
 	})
@@ -339,9 +339,9 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 func TestTenantWhoseBlockedMailboxSyncDroppedIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 8))))
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, saveTime.Add(time.Minute)))
+		run := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 8))))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, saveTime.Add(time.Minute)))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address)
 		requireOrder(t, "no mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9))
 		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
@@ -361,9 +361,9 @@ func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 }
 
 // requireIntents checks the tenant's intents, in any order.
-func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, r ports.SendRun, want ...sendlimit.Change) {
+func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports.SendRun, want ...sendlimit.Change) {
 	t.Helper()
-	got, err := s.Intents(t.Context(), r)
+	got, err := s.Intents(t.Context(), run)
 	must(t, "list intents", err)
 	slices.SortFunc(want, func(a, b sendlimit.Change) int { return cmp.Compare(a.Event.Address, b.Event.Address) })
 	if diff := compare.Diff(append([]sendlimit.Change{}, want...), got); diff != "" {
@@ -371,9 +371,9 @@ func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, r ports.S
 	}
 }
 
-func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, r ports.SendRun, all ...sendlimit.Change) {
+func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, all ...sendlimit.Change) {
 	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), r, all))
+	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, all))
 }
 
 // removeAllMailboxes stores a sync that found no mailboxes.
@@ -385,14 +385,14 @@ func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenan
 func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
-		fixture.requireIntents(t, s, r)
+		run := fixture.claim(t, s)
+		fixture.requireIntents(t, s, run)
 		one, two := fixture.blockChange(1, 1), fixture.newChange(0, 2, sendlimit.Unblocked)
 		for range 2 {
-			fixture.saveIntents(t, s, r, one, two)
-			fixture.requireIntents(t, s, r, one, two)
+			fixture.saveIntents(t, s, run, one, two)
+			fixture.requireIntents(t, s, run, one, two)
 		}
-		next := fixture.takeOver(t, s, r)
+		next := fixture.takeOver(t, s, run)
 		fixture.requireIntents(t, s, next, one, two)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
 			t.Fatalf("an intent was applied at %s", at)
@@ -411,18 +411,18 @@ func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
 func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
-		fixture.saveIntents(t, s, r, one, two)
+		fixture.saveIntents(t, s, run, one, two)
 		c := doneChanges(one)
 		c.Open = []string{two.Box}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, c))
-			fixture.requireIntents(t, s, r, two)
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, c))
+			fixture.requireIntents(t, s, run, two)
 			fixture.requireEvents(t, s, one.Event)
 		}
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
-		fixture.requireIntents(t, s, r)
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		fixture.requireIntents(t, s, run)
 		fixture.requireEvents(t, s, one.Event)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
 			t.Fatalf("a change that did not happen was applied at %s", at)
@@ -446,16 +446,16 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		r, beside := fixture.claim(t, s), other.claim(t, s)
+		run, beside := fixture.claim(t, s), other.claim(t, s)
 		gone := fixture.blockChange(0, 1)
 		gone.Box = unknownMailboxID
-		fixture.saveIntents(t, s, r, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
-		fixture.requireIntents(t, s, r, fixture.blockChange(1, 3))
+		fixture.saveIntents(t, s, run, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
+		fixture.requireIntents(t, s, run, fixture.blockChange(1, 3))
 		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		fixture.saveIntents(t, s, r, fixture.blockChange(0, 5))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		fixture.saveIntents(t, s, run, fixture.blockChange(0, 5))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
 		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		fixture.requireIntents(t, s, r)
+		fixture.requireIntents(t, s, run)
 		stranger := beside
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)
@@ -503,13 +503,13 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
 			fixture := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
-			r, change := fixture.claim(t, s), fixture.blockChange(0, 26)
-			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, r, doneChanges(change)); return err })
+			run, change := fixture.claim(t, s), fixture.blockChange(0, 26)
+			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, run, doneChanges(change)); return err })
 			fixture.requireEvents(t, s)
 			if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 				t.Fatalf("cut at %s: blocked at %s", statement, at)
 			}
-			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), r, doneChanges(change)))
+			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), run, doneChanges(change)))
 			fixture.requireEvents(t, s, change.Event)
 		}
 	})

@@ -300,12 +300,12 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
-		fixture.saveCounts(t, s, r, 7)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
 		fresh := fixture.claim(t, s)
 		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
 			t.Fatalf("claimed %+v", fresh)
@@ -320,11 +320,11 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		r := other.claim(t, s)
-		other.saveCounts(t, s, r, 7)
+		run := other.claim(t, s)
+		other.saveCounts(t, s, run, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		if boxes := other.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
+		if boxes := other.listBoxes(t, s, run); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})
@@ -333,12 +333,12 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
-		fixture.saveCounts(t, s, r, 7)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "UTC")
 		must(t, "set", err)
-		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), r, longLease))
-		if boxes := fixture.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
+		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), run, longLease))
+		if boxes := fixture.listBoxes(t, s, run); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})
@@ -416,17 +416,17 @@ func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
-		fixture.saveCounts(t, s, r, 7)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
 		next := dayStart.Add(24 * time.Hour)
-		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(time.Hour), Mark: next,
 			Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
 		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want 3 an hour into the day", got)
 		}
-		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(2 * time.Hour), Mark: next,
 			Boxes: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
 		}))

@@ -53,18 +53,18 @@ func markReady(t testing.TB, s *Store, owner access.AccountID, made tenant.Tenan
 
 func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
 	t.Helper()
-	r, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+	run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 	must(t, "claim", err)
 	if !won {
 		t.Fatal("not claimed")
 	}
-	return r
+	return run
 }
 
 // takeOver ends the lease of a run and returns a new run that has the tenant.
-func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, r ports.SendRun) ports.SendRun {
+func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendRun) ports.SendRun {
 	t.Helper()
-	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
+	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
 	return fixture.claim(t, s)
 }
 
@@ -76,18 +76,18 @@ func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *
 }
 
 // saveCounts stores that each mailbox sent n messages on the current day.
-func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, r ports.SendRun, n int) {
+func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, run ports.SendRun, n int) {
 	t.Helper()
 	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
 	for _, m := range fixture.boxes {
 		c.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
-	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, c))
+	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, c))
 }
 
-func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, r ports.SendRun) []ports.SendBox {
+func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.SendBox {
 	t.Helper()
-	boxes, err := s.SendBoxes(t.Context(), r, dayStart)
+	boxes, err := s.SendBoxes(t.Context(), run, dayStart)
 	must(t, "list mailboxes", err)
 	return boxes
 }
@@ -108,11 +108,11 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
-			r, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
+			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
 			if must(t, "claim", err); !won {
 				t.Fatal("not claimed")
 			}
-			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
+			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
 			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), fixture.tenantID())
 		}
 	})
@@ -126,14 +126,14 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 			t.Fatal("not taken")
 		}
 		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		taken, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "take", err)
-		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: taken.Epoch, TimeZone: r.TimeZone}); !won || taken.Epoch <= r.Epoch || taken.TimeZone != want.TimeZone || taken.Tenant != want.Tenant || taken.Account != want.Account {
-			t.Fatalf("taken %v: %+v after %+v", won, taken, r)
+		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: taken.Epoch, TimeZone: run.TimeZone}); !won || taken.Epoch <= run.Epoch || taken.TimeZone != want.TimeZone || taken.Tenant != want.Tenant || taken.Account != want.Account {
+			t.Fatalf("taken %v: %+v after %+v", won, taken, run)
 		}
-		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
 		fixture.requireNotClaimed(t, "a tenant that was taken", s, dueTime.Add(time.Hour))
 		requireHeld(t, "give back", true)(s.ReleaseTenant(t.Context(), taken, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
@@ -178,12 +178,12 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, all); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		r := fixture.claim(t, s)
-		if diff := cmp.Diff(ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: r.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, r); diff != "" {
+		run := fixture.claim(t, s)
+		if diff := cmp.Diff(ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: run.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, run); diff != "" {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
 		at := dueTime.Add(7 * time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, at))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, at))
 		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
 		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
@@ -283,8 +283,8 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 				owner = bob
 			}
 			all = append(all, addSendLimitTenant(t, s, owner, n))
-			r := all[n-1].claim(t, s)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Duration(n)*time.Second)))
+			run := all[n-1].claim(t, s)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
 		requireOrder(t, "turns", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
@@ -321,11 +321,11 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		_, err = s.SetActive(t.Context(), fixture.owner, false)
 		must(t, "suspend", err)
 		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
 		out("deleted")
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), r, dueTime))
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), run, dueTime))
 	})
 }
 
@@ -335,12 +335,12 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 		stranger := fixture
 		stranger.owner = newAccount(t, s, "bob")
 		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
-		r := fixture.claim(t, s)
-		r.Account = stranger.owner
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 1))))
-		if n := len(fixture.listBoxes(t, s, r)); n != 0 {
+		run := fixture.claim(t, s)
+		run.Account = stranger.owner
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1))))
+		if n := len(fixture.listBoxes(t, s, run)); n != 0 {
 			t.Fatalf("%d foreign mailboxes", n)
 		}
 	})
@@ -349,7 +349,7 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, fixture.boxes[1].ID, 9, now))
 		yesterday := dayStart.Add(-24 * time.Hour)
 		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, Boxes: map[string][]sendlimit.Count{
@@ -357,9 +357,9 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 			unknownMailboxID:    {{Day: dayStart, Final: 3}},
 		}}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
-		boxes, err := s.SendBoxes(t.Context(), r, yesterday)
+		boxes, err := s.SendBoxes(t.Context(), run, yesterday)
 		must(t, "list", err)
 		want := []ports.SendBox{
 			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
@@ -368,7 +368,7 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 		if diff := cmp.Diff(want, boxes); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		if n := len(fixture.listBoxes(t, s, r)[0].Counts); n != 1 {
+		if n := len(fixture.listBoxes(t, s, run)[0].Counts); n != 1 {
 			t.Fatalf("%d counts from today on", n)
 		}
 		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
@@ -382,17 +382,17 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
+		run := fixture.claim(t, s)
 		counted := func(what string, want sendlimit.Count) {
 			t.Helper()
-			if got := fixture.listBoxes(t, s, r)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
+			if got := fixture.listBoxes(t, s, run)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
 				t.Fatalf("%s: %+v", what, got)
 			}
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
 			t.Helper()
 			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
 		part := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
 		whole := sendlimit.Count{Day: dayStart, Recent: 3}
@@ -409,8 +409,8 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		whole.Recent++
 		save(ports.SendCounts{}, whole)
 		counted("more", whole)
-		if r = fixture.takeOver(t, s, r); !r.Mark.Equal(dayStart) {
-			t.Fatalf("the mark is %s", r.Mark)
+		if run = fixture.takeOver(t, s, run); !run.Mark.Equal(dayStart) {
+			t.Fatalf("the mark is %s", run.Mark)
 		}
 	})
 }
@@ -418,26 +418,26 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		r := fixture.claim(t, s)
-		fixture.saveCounts(t, s, r, 7)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
 		days := func() int {
-			boxes, err := s.SendBoxes(t.Context(), r, dayStart.Add(-240*time.Hour))
+			boxes, err := s.SendBoxes(t.Context(), run, dayStart.Add(-240*time.Hour))
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
 		save := func(what string, mark time.Time, want int) {
 			t.Helper()
 			for range 2 { // a run may store days one by one
-				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
+				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
 				t.Fatalf("%s: %d days", what, n)
 			}
 		}
 		save("on the second day", dayStart.Add(48*time.Hour), 1)
-		r = fixture.takeOver(t, s, r)
+		run = fixture.takeOver(t, s, run)
 		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
-		r.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
+		run.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
 		save("after it", dayStart.Add(72*time.Hour), 0)
 	})
 }
@@ -487,11 +487,11 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 		}
 		at := dueTime
 		for what, set := range limitSetters(t, s, fixture) {
-			r, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
+			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
 			if err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
 			if set(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", what)
 			}
@@ -529,23 +529,23 @@ func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 		perDay := 3
 		for what, set := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
-				r := fixture.claim(t, s)
+				run := fixture.claim(t, s)
 				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
 				for range 2 { // a second change with the same time
 					perDay++
 					must(t, what, set(t.Context(), fixture.owner, perDay, at))
 				}
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
 				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
-				r = fixture.claim(t, s)
+				run = fixture.claim(t, s)
 				must(t, what+" as it was", set(t.Context(), fixture.owner, perDay, at))
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
 			requireOrder(t, "nothing changed", dueTenantIDs(t, s, again.Add(-time.Microsecond), 9))
-			r, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again)
+			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again)
 			must(t, "claim", err)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 		}
 	})
 }
