@@ -31,9 +31,9 @@ func newSession(i integration.Integration, m mailbox.Mailbox, n int) integration
 // beginSession begins the nth session of a mailbox.
 func (fixture integrationFixture) beginSession(t testing.TB, s *Store, i integration.Integration, box, n int) integration.Session {
 	t.Helper()
-	x := newSession(i, fixture.boxes[box], n)
-	must(t, "begin session", s.BeginSession(t.Context(), fixture.owner, x, connectionID(n), now))
-	return x
+	session := newSession(i, fixture.boxes[box], n)
+	must(t, "begin session", s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now))
+	return session
 }
 
 // requireSession checks a stored session.
@@ -47,11 +47,11 @@ func (fixture integrationFixture) requireSession(t testing.TB, what string, s *S
 }
 
 // completedSession returns the session with a different value in every field that can change.
-func completedSession(x integration.Session) integration.Session {
-	x.Status, x.Opened, x.PlatformID, x.PreviousMark = integration.SessionConnected, true, "platform-"+hostileText, "stamp"
-	x.AccountID, x.AccountAddress, x.AccountName, x.Reason = "account", "a@b.test", hostileText, "reason"
-	x.ExpiresAt, x.ConnectedAt, x.CheckedAt = now.Add(time.Hour), now.Add(time.Minute), now.Add(2*time.Minute)
-	return x
+func completedSession(session integration.Session) integration.Session {
+	session.Status, session.Opened, session.PlatformID, session.PreviousMark = integration.SessionConnected, true, "platform-"+hostileText, "stamp"
+	session.AccountID, session.AccountAddress, session.AccountName, session.Reason = "account", "a@b.test", hostileText, "reason"
+	session.ExpiresAt, session.ConnectedAt, session.CheckedAt = now.Add(time.Hour), now.Add(time.Minute), now.Add(2*time.Minute)
+	return session
 }
 
 // The following tests cover how sessions begin and are found.
@@ -59,10 +59,10 @@ func completedSession(x integration.Session) integration.Session {
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
-		fixture.requireSession(t, "begun", s, x)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		fixture.requireSession(t, "begun", s, session)
 		fixture.requireConnection(t, "the connection", s, fixture.one, 0, integration.Connection{
-			ID: connectionID(1), IntegrationID: fixture.one.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: x.CreatedAt,
+			ID: connectionID(1), IntegrationID: fixture.one.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
 		})
 		fixture.requireConnection(t, "that of the other mailbox", s, fixture.one, 1, integration.Connection{})
 	})
@@ -73,13 +73,13 @@ func TestSessionMakesItsConnectionPending(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
 			want := fixture.setConnection(t, s, fixture.one, 0, status)
-			x := fixture.beginSession(t, s, fixture.one, 0, n+1)
+			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
 			if status != integration.ConnectionConnected && status != integration.ConnectionDisconnecting {
-				want.Status, want.HasError, want.Reason, want.UpdatedAt = integration.ConnectionPending, false, "", x.CreatedAt
+				want.Status, want.HasError, want.Reason, want.UpdatedAt = integration.ConnectionPending, false, "", session.CreatedAt
 			}
 			fixture.requireConnection(t, string(status), s, fixture.one, 0, want)
-			x.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, x, nil, nil))
+			session.Status = integration.SessionFailed
+			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
 		}
 	})
 }
@@ -129,9 +129,9 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
-		fixture.requireSession(t, "pending", s, x)
+		fixture.requireSession(t, "pending", s, session)
 	})
 }
 
@@ -142,19 +142,19 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 		for n, status := range allConnectionStatuses {
 			there := fixture.setConnection(t, s, fixture.two, 0, status)
 			here := fixture.storedConnection(t, s, fixture.one, 0)
-			x := newSession(fixture.one, fixture.boxes[0], n+1)
-			err := s.BeginSession(t.Context(), fixture.owner, x, connectionID(n+1), now)
+			session := newSession(fixture.one, fixture.boxes[0], n+1)
+			err := s.BeginSession(t.Context(), fixture.owner, session, connectionID(n+1), now)
 			fixture.requireConnection(t, string(status), s, fixture.two, 0, there)
 			if !status.Held() {
 				must(t, string(status), err)
-				x.Status = integration.SessionFailed
+				session.Status = integration.SessionFailed
 				c := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
-				requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, x, &c, nil))
+				requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
 			fixture.requireConnection(t, string(status), s, fixture.one, 0, here)
-			_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, x.ID)
+			_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, session.ID)
 			requireRefusal(t, string(status), err, fault.SessionNotFound)
 		}
 	})
@@ -195,8 +195,8 @@ func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		fixture.beginSession(t, s, fixture.one, 0, 1)
 		if n := countWinners(t, concurrently(concurrency, func(n int) error {
-			x := newSession(fixture.one, fixture.boxes[0], n+1000)
-			return s.BeginSession(t.Context(), fixture.owner, x, connectionID(n), now)
+			session := newSession(fixture.one, fixture.boxes[0], n+1000)
+			return s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now)
 		}), fault.SessionActive); n != 1 {
 			t.Fatalf("%d began", n)
 		}
@@ -206,7 +206,7 @@ func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		for name, of := range map[string]struct {
 			owner integrationFixture
 			i     integration.Integration
@@ -218,7 +218,7 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 		} {
 			got, found, err := s.PendingSession(t.Context(), of.owner.owner, of.i.ID, fixture.boxes[of.box].ID)
 			must(t, name, err)
-			if found != of.found || found && got != x {
+			if found != of.found || found && got != session {
 				t.Fatalf("%s: %v, %+v", name, found, got)
 			}
 		}
@@ -226,21 +226,21 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 			_, err := s.Session(t.Context(), owner.owner, i.ID, m.ID, id)
 			return err
 		}
-		must(t, "find", find(fixture, fixture.one, fixture.boxes[0], x.ID))
+		must(t, "find", find(fixture, fixture.one, fixture.boxes[0], session.ID))
 		unknown := find(fixture, fixture.one, fixture.boxes[0], sessionID(9))
 		requireRefusal(t, "unknown", unknown, fault.SessionNotFound)
-		requireSameError(t, "of another integration", find(fixture, fixture.two, fixture.boxes[0], x.ID), unknown)
-		requireSameError(t, "of another mailbox", find(fixture, fixture.one, fixture.boxes[1], x.ID), unknown)
-		requireSameError(t, "of another account", find(bob, fixture.one, fixture.boxes[0], x.ID), unknown)
+		requireSameError(t, "of another integration", find(fixture, fixture.two, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "of another mailbox", find(fixture, fixture.one, fixture.boxes[1], session.ID), unknown)
+		requireSameError(t, "of another account", find(bob, fixture.one, fixture.boxes[0], session.ID), unknown)
 		requireSameError(t, "nonsense", find(fixture, fixture.one, fixture.boxes[0], "x"), unknown)
-		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(x), nil, nil))
-		elsewhere := completedSession(x)
+		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
+		elsewhere := completedSession(session)
 		elsewhere.MailboxID = fixture.boxes[1].ID
 		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
-		elsewhere = completedSession(x)
+		elsewhere = completedSession(session)
 		elsewhere.IntegrationID = fixture.two.ID
 		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
-		fixture.requireSession(t, "untouched", s, x)
+		fixture.requireSession(t, "untouched", s, session)
 	})
 }
 
@@ -268,12 +268,12 @@ func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
-		opened := completedSession(x)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		opened := completedSession(session)
 		opened.Status = integration.SessionPending
 		requireHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
-		done := completedSession(x)
+		done := completedSession(session)
 		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, done, &c, nil))
 		c.ID = connectionID(1)
@@ -302,8 +302,8 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			x := fixture.beginSession(t, s, fixture.one, 0, n+1)
-			done, over, failed := completedSession(x), completedSession(x), completedSession(x)
+			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
+			done, over, failed := completedSession(session), completedSession(session), completedSession(session)
 			over.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
 			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, over, nil, nil))
 			fixture.setConnection(t, s, fixture.one, 0, status)
@@ -321,19 +321,19 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		here := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
 		here.ID = connectionID(1)
 		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), here) // the account was removed, so the mailbox is free
 		there := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
 		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
-		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(x), &c, nil)
+		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
-		fixture.requireSession(t, "the session", s, x)
+		fixture.requireSession(t, "the session", s, session)
 		fixture.requireConnection(t, "here", s, fixture.one, 0, here)
 		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
 		failed := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
-		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(x), &failed, nil))
+		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
 		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
 	})
 }
@@ -341,10 +341,10 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		won := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			won[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(x), nil, nil)
+			won[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
 			return err
 		}) {
 			must(t, "end", err)
@@ -358,10 +358,10 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		x := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
 		look := func(since, at int) (bool, error) {
-			return s.ClaimSessionCheck(t.Context(), fixture.owner, x.ID, seconds(since), seconds(at))
+			return s.ClaimSessionCheck(t.Context(), fixture.owner, session.ID, seconds(since), seconds(at))
 		}
 		taken := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
@@ -373,16 +373,16 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		if n := countTrue(taken); n != 1 {
 			t.Fatalf("%d looked", n)
 		}
-		x.CheckedAt = seconds(10)
-		fixture.requireSession(t, "looked at", s, x)
+		session.CheckedAt = seconds(10)
+		fixture.requireSession(t, "looked at", s, session)
 		requireHeld(t, "look too early", false)(look(9, 12))
-		fixture.requireSession(t, "looked at", s, x)
+		fixture.requireSession(t, "looked at", s, session)
 		requireHeld(t, "look later", true)(look(10, 13))
-		requireHeld(t, "look of another", false)(s.ClaimSessionCheck(t.Context(), bob.owner, x.ID, seconds(20), seconds(23)))
+		requireHeld(t, "look of another", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
 		requireHeld(t, "look at nothing", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(x), nil, nil))
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
 		requireHeld(t, "look after the end", false)(look(10000, 10003))
-		fixture.requireSession(t, "ended", s, completedSession(x))
+		fixture.requireSession(t, "ended", s, completedSession(session))
 	})
 }
 
@@ -408,11 +408,11 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			got, err := s.PendingSessions(t.Context(), tt.before, tt.most)
 			must(t, "list", err)
 			var sessions []integration.Session
-			for _, x := range got {
-				if owner := map[bool]integrationFixture{true: bob, false: ann}[x.Session.ID == second.ID].owner; x.Account != owner {
-					t.Fatalf("%s belongs to %q", x.Session.ID, x.Account)
+			for _, session := range got {
+				if owner := map[bool]integrationFixture{true: bob, false: ann}[session.Session.ID == second.ID].owner; session.Account != owner {
+					t.Fatalf("%s belongs to %q", session.Session.ID, session.Account)
 				}
-				sessions = append(sessions, x.Session)
+				sessions = append(sessions, session.Session)
 			}
 			if diff := cmp.Diff(tt.want, sessions); diff != "" {
 				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.most, diff)
@@ -424,12 +424,12 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x, y := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
+		session, y := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
 		c := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
 		pending := fixture.storedConnection(t, s, fixture.one, 1)
 		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"alone": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(x), nil, completion)
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, completion)
 				return err
 			},
 			"with its connection": func(completion *ports.Completion) error {
@@ -437,12 +437,12 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 		}, func() {
-			fixture.requireSession(t, "alone", s, x)
+			fixture.requireSession(t, "alone", s, session)
 			fixture.requireSession(t, "with its connection", s, y)
 			fixture.requireConnection(t, "its connection", s, fixture.one, 1, pending)
 		})
 		late := newClaim(fixture.owner, 99)
-		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, x, nil, newCompletion(late, mustClaim(t, s, late))))
+		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(late, mustClaim(t, s, late))))
 		if r := requireRecord(t, s, late.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}
@@ -457,8 +457,8 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		one, two := migrated(t, address), opened(t, address)
 		fixture := newIntegrationFixture(t, one, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
-			x := newSession([]integration.Integration{fixture.one, fixture.two}[n/2%2], fixture.boxes[0], n)
-			err := []*Store{one, two}[n%2].BeginSession(t.Context(), fixture.owner, x, newID(), now)
+			session := newSession([]integration.Integration{fixture.one, fixture.two}[n/2%2], fixture.boxes[0], n)
+			err := []*Store{one, two}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
 			if errors.Is(err, fault.ConnectedElsewhere) {
 				return fault.SessionActive
 			}

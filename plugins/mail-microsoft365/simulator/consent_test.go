@@ -42,9 +42,9 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 				address = strings.Replace(address, "/organizations/v2.0/", "/"+tn.id+"/", 1)
 			}
 			tt.form.Set("username", tn.admin)
-			a, redirect := tn.page(address, tt.form)
-			if a.status != http.StatusFound || !strings.HasPrefix(a.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
-				t.Fatalf("%d %s", a.status, a.header.Get("Location"))
+			answer, redirect := tn.page(address, tt.form)
+			if answer.status != http.StatusFound || !strings.HasPrefix(answer.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
+				t.Fatalf("%d %s", answer.status, answer.header.Get("Location"))
 			}
 			for name, want := range tt.want {
 				got := redirect.Get(name)
@@ -82,12 +82,12 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(tn.token(exchangeScope))
 			tn.revoke(what)
-			if a := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); a.status != 401 && a.status != 403 {
-				t.Errorf("a token from before the revocation still works: %d", a.status)
+			if answer := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
+				t.Errorf("a token from before the revocation still works: %d", answer.status)
 			}
 			tn.consent()
-			if a := tn.exchange("Get-OrganizationConfig", jsonObject{}); a.status != http.StatusOK {
-				t.Errorf("after consent: %d %s", a.status, a.raw)
+			if answer := tn.exchange("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
+				t.Errorf("after consent: %d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -131,9 +131,9 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 			if name, short := strings.CutSuffix(tt.form.Get("username"), "@"); short && tt.form != nil {
 				tt.form.Set("username", name+"@"+tn.initialDomain())
 			}
-			a, _ := tn.page(address.String(), tt.form)
-			if a.status != tt.status || !strings.Contains(string(a.raw), tt.want) {
-				t.Errorf("%d %s", a.status, a.raw)
+			answer, _ := tn.page(address.String(), tt.form)
+			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 			if tn.control("GET", "/tenants/"+tn.id, nil).at("consent") != "none" {
 				t.Error("the refused request granted consent")
@@ -154,8 +154,8 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 		"https://app.example.net:444/connect/microsoft365/callback": http.StatusBadRequest,
 	} {
 		address := strings.Replace(tn.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
-		if a, _ := tn.page(address, nil); a.status != want {
-			t.Errorf("%s: %d, want %d", uri, a.status, want)
+		if answer, _ := tn.page(address, nil); answer.status != want {
+			t.Errorf("%s: %d, want %d", uri, answer.status, want)
 		}
 	}
 }
@@ -166,8 +166,8 @@ func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
 	tn := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
 	tn.consent()
 	assertGolden(t, "graph-denied", tn.assignExchange())
-	if a := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); a.status != http.StatusOK {
-		t.Errorf("reading roles: %d", a.status)
+	if answer := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
+		t.Errorf("reading roles: %d", answer.status)
 	}
 }
 
@@ -185,11 +185,11 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newTenant()
 			address := tt.address(tn)
-			a, _ := tn.page(address, nil)
-			if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
+			answer, _ := tn.page(address, nil)
+			if policy := answer.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
 				t.Errorf("policy %q", policy)
 			}
-			p := readPage(t, string(a.raw))
+			p := readPage(t, string(answer.raw))
 			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
 				t.Errorf("%+v", p)
 			}
@@ -230,8 +230,8 @@ func readPage(t *testing.T, text string) parsedPage {
 	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
 	for n := range root.Descendants() {
 		attributes := map[string]string{}
-		for _, a := range n.Attr {
-			attributes[a.Key] = a.Val
+		for _, answer := range n.Attr {
+			attributes[answer.Key] = answer.Val
 		}
 		switch n.Data {
 		case "html":
@@ -262,8 +262,8 @@ func readPage(t *testing.T, text string) parsedPage {
 // TestPagesEscape checks that text from the request is escaped.
 func TestPagesEscape(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	a, _ := tn.page(tn.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
-	if strings.Contains(string(a.raw), "<script>") {
-		t.Errorf("%s", a.raw)
+	answer, _ := tn.page(tn.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
+	if strings.Contains(string(answer.raw), "<script>") {
+		t.Errorf("%s", answer.raw)
 	}
 }

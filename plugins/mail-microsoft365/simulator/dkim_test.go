@@ -11,11 +11,11 @@ import (
 // newDKIMConfig creates a disabled DKIM configuration with keys of 2048 bits.
 func (t *tenant) newDKIMConfig(name string) response {
 	t.t.Helper()
-	a := t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
-	if a.status != http.StatusOK {
-		t.t.Fatalf("%d %s", a.status, a.raw)
+	answer := t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
+	if answer.status != http.StatusOK {
+		t.t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	return a
+	return answer
 }
 
 func TestDKIMTargetsFollowStyle(t *testing.T) {
@@ -56,12 +56,12 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 		ok      bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
-		{"one selector", func(a, _ string) []string { return []string{"selector1 CNAME " + a} }, false},
+		{"one selector", func(answer, _ string) []string { return []string{"selector1 CNAME " + answer} }, false},
 		{"another target", func(_, b string) []string {
 			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + b}
 		}, false},
-		{"the targets swapped", func(a, b string) []string { return []string{"selector1 CNAME " + b, "selector2 CNAME " + a} }, false},
-		{"both", func(a, b string) []string { return []string{"selector1 CNAME " + a, "selector2 CNAME " + b} }, true},
+		{"the targets swapped", func(answer, b string) []string { return []string{"selector1 CNAME " + b, "selector2 CNAME " + answer} }, false},
+		{"both", func(answer, b string) []string { return []string{"selector1 CNAME " + answer, "selector2 CNAME " + b} }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
@@ -70,15 +70,15 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
 				tn.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
-			a := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+			answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 			shown := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
 			if tt.ok {
-				if a.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
-					t.Errorf("%d %s, read %s", a.status, a.raw, shown.raw)
+				if answer.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
+					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
 				}
 				return
 			}
-			assertGolden(t, "exchange-no-cname", a)
+			assertGolden(t, "exchange-no-cname", answer)
 			if shown.at("value", 0, "Status") != "CnameMissing" || shown.at("value", 0, "Enabled") != false {
 				t.Errorf("%s", shown.raw)
 			}
@@ -92,12 +92,12 @@ func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
 	assertGolden(t, "exchange-no-cname", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
-	if a := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); a.at("value", 0, "Enabled") != false || a.at("value", 0, "Selector1KeySize") != 1024.0 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Enabled") != false || answer.at("value", 0, "Selector1KeySize") != 1024.0 {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "exchange-signing-exists", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-	if a := tn.exchange("Get-DkimSigningConfig", jsonObject{}); len(a.rows()) != 2 || a.at("value", 0, "IsDefault") != true {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.at("value", 0, "IsDefault") != true {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -105,13 +105,13 @@ func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.setBehaviour(jsonObject{"dkim_listed": true})
 	tn.addMailDomain(domain)
-	if a := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); a.at("value", 0, "Status") != "NoDKIMKeys" || a.at("value", 0, "Selector1CNAME") != "" {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Status") != "NoDKIMKeys" || answer.at("value", 0, "Selector1CNAME") != "" {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "exchange-no-cname", tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	tn.publishSelectorCNAMEs(domain)
-	if a := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -126,8 +126,8 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 		assertGolden(t, "exchange-dehydrated", tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	}
 	assertRefused()
-	if a := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); a.status != http.StatusOK || len(a.rows()) != 0 || dehydrated() != true {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || dehydrated() != true {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertRefused()
 	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", jsonObject{}))

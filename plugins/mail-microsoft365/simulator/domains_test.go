@@ -56,8 +56,8 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 	if shown.at("isVerified") != true || shown.at("availabilityStatus") != nil {
 		t.Errorf("read: %s", shown.raw)
 	}
-	if a := tn.graph("GET", "/domains", nil); len(a.rows()) != 2 || a.at("value", 0, "isInitial") != true {
-		t.Errorf("list: %s", a.raw)
+	if answer := tn.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.at("value", 0, "isInitial") != true {
+		t.Errorf("list: %s", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/domains?$filter=isVerified eq true", nil))
 }
@@ -65,8 +65,8 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
-	if a := tn.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); a.at("isVerified") != true || a.at("isRoot") != false {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.at("isVerified") != true || answer.at("isRoot") != false {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -78,8 +78,8 @@ func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 		assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain+path, nil))
 	}
 	tn.control("POST", "/clock", jsonObject{"advance": "3s"})
-	if a := tn.graph("GET", "/domains/"+domain, nil); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -89,13 +89,13 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 	tokens := map[string]bool{}
 	for _, tn := range []*tenant{first, second} {
 		tn.graph("POST", "/domains", jsonObject{"id": domain})
-		a := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
-		text := a.at("value", 0, "text").(string)
+		answer := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+		text := answer.at("value", 0, "text").(string)
 		tokens[text] = true
 		token := strings.TrimPrefix(text, "MS=")
-		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || a.at("value", 0, "label") != domain ||
-			a.at("value", 1, "mailExchange") != token+".msv1.invalid" || a.at("value", 1, "preference") != 32767.0 {
-			t.Errorf("%s", a.raw)
+		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || answer.at("value", 0, "label") != domain ||
+			answer.at("value", 1, "mailExchange") != token+".msv1.invalid" || answer.at("value", 1, "preference") != 32767.0 {
+			t.Errorf("%s", answer.raw)
 		}
 		again := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		if again.at("value", 0, "text") != text {
@@ -124,16 +124,16 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 				tn.setBehaviour(tt.before)
 			}
 			tn.addMailDomain(tt.domain)
-			a := tn.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
-			mx, _ := a.at("value", 0, "mailExchange").(string)
-			if len(a.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || a.at("value", 0, "preference") != 0.0 {
-				t.Errorf("MX %q: %s", mx, a.raw)
+			answer := tn.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
+			mx, _ := answer.at("value", 0, "mailExchange").(string)
+			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.at("value", 0, "preference") != 0.0 {
+				t.Errorf("MX %q: %s", mx, answer.raw)
 			}
-			if a.at("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
-				a.at("value", 2, "label") != "autodiscover."+tt.domain || a.at("value", 2, "canonicalName") != "autodiscover.outlook.com" {
-				t.Errorf("%s", a.raw)
+			if answer.at("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
+				answer.at("value", 2, "label") != "autodiscover."+tt.domain || answer.at("value", 2, "canonicalName") != "autodiscover.outlook.com" {
+				t.Errorf("%s", answer.raw)
 			}
-			if strings.Contains(string(a.raw), "_domainkey") {
+			if strings.Contains(string(answer.raw), "_domainkey") {
 				t.Error("DKIM records are in the list")
 			}
 		})
@@ -147,17 +147,17 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 		tn.setBehaviour(jsonObject{"early_records": earlyRecords})
 		return tn.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
-	if a := read("empty"); a.status != http.StatusOK || len(a.rows()) != 0 {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := read("empty"); answer.status != http.StatusOK || len(answer.rows()) != 0 {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	if a := read("unavailable"); a.at("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || a.at("value", 0, "description") == nil {
-		t.Errorf("%s", a.raw)
+	if answer := read("unavailable"); answer.at("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || answer.at("value", 0, "description") == nil {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", read("refused"))
 	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
-	if a := read("empty"); len(a.rows()) != 0 {
-		t.Errorf("verified, e-mail not enabled: %s", a.raw)
+	if answer := read("empty"); len(answer.rows()) != 0 {
+		t.Errorf("verified, e-mail not enabled: %s", answer.raw)
 	}
 }
 
@@ -172,8 +172,8 @@ func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 		"take default":    {"isDefault": false},
 		"other property":  {"isVerified": true},
 	} {
-		if a := tn.graph("PATCH", "/domains/"+domain, body); a.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := tn.graph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
 	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
@@ -196,8 +196,8 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 	if !listed() {
 		t.Error("not listed after the lag")
 	}
-	if a := tn.exchange("New-Mailbox", newMailbox); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("New-Mailbox", newMailbox); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestVerifyDoesNotEnableMail(t *testing.T) {
 	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
-	if a := tn.exchange("Get-AcceptedDomain", jsonObject{}); len(a.rows()) != 1 || a.at("value", 0, "InitialDomain") != true {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.at("value", 0, "InitialDomain") != true {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -217,15 +217,15 @@ func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
 	tn.newMailbox("a@"+domain, "a.d")
-	if a := tn.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(a.rows()) != 1 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-referenced", tn.graph("DELETE", "/domains/"+domain, nil))
 	assertGolden(t, "graph-bad-request", tn.graph("DELETE", "/domains/"+tn.initialDomain(), nil))
 	assertGolden(t, "graph-not-found", tn.graph("DELETE", "/domains/other.example", nil))
 	tn.exchange("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
-	if a := tn.graph("DELETE", "/domains/"+domain, nil); a.status != http.StatusNoContent {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
@@ -234,11 +234,11 @@ func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
 	id := tn.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
-	if a := tn.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); a.status != http.StatusAccepted {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	if a := tn.graph("GET", "/users/"+id, nil); a.at("userPrincipalName") != "a@"+tn.initialDomain() {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("GET", "/users/"+id, nil); answer.at("userPrincipalName") != "a@"+tn.initialDomain() {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
@@ -250,8 +250,8 @@ func TestDNSOutageFailsVerification(t *testing.T) {
 	tn.fakeDNS.setUnavailable(true)
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
 	tn.fakeDNS.setUnavailable(false)
-	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -282,11 +282,11 @@ func TestVerifyQueriesDNS(t *testing.T) {
 			for _, r := range tt.records {
 				tn.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
-			a := tn.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
+			answer := tn.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
 			if tt.golden != "" {
-				assertGolden(t, tt.golden, a)
-			} else if a.status != http.StatusOK {
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, tt.golden, answer)
+			} else if answer.status != http.StatusOK {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -305,8 +305,8 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 	s := startSimulator(t)
 	owner, other := s.newConnectedTenant(), s.newConnectedTenant()
 	owner.addMailDomain(domain)
-	if a := other.graph("POST", "/domains", jsonObject{"id": domain}); a.status != http.StatusCreated {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := other.graph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
 	other.publishVerificationRecord(domain)
@@ -321,7 +321,7 @@ func TestMissingRecordIsCached(t *testing.T) {
 	tn.publishVerificationRecord(domain)
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
 	tn.control("POST", "/clock", jsonObject{"advance": "31s"})
-	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }

@@ -82,12 +82,12 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 			if tt.header != nil {
 				header = tt.header(tn)
 			}
-			a := tn.exchangeWith(header, "", "Get-OrganizationConfig", jsonObject{})
-			if a.status != tt.status {
-				t.Fatalf("%d %s", a.status, a.raw)
+			answer := tn.exchangeWith(header, "", "Get-OrganizationConfig", jsonObject{})
+			if answer.status != tt.status {
+				t.Fatalf("%d %s", answer.status, answer.raw)
 			}
-			if nul := bytes.Equal(a.raw, make([]byte, 4096)); nul != tt.nul || nul && a.header.Get("Content-Type") != "application/octet-stream" {
-				t.Errorf("%d bytes of %s", len(a.raw), a.header.Get("Content-Type"))
+			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tt.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
+				t.Errorf("%d bytes of %s", len(answer.raw), answer.header.Get("Content-Type"))
 			}
 		})
 	}
@@ -98,12 +98,12 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 func TestUnknownCmdletIsForbidden(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
-		if a := tn.exchange(name, jsonObject{}); a.status != http.StatusForbidden {
-			t.Errorf("%q: %d %s", name, a.status, a.raw)
+		if answer := tn.exchange(name, jsonObject{}); answer.status != http.StatusForbidden {
+			t.Errorf("%q: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if a := tn.exchange("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); a.status != http.StatusOK {
-		t.Errorf("cmdlets are named in any case: %d", a.status)
+	if answer := tn.exchange("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
+		t.Errorf("cmdlets are named in any case: %d", answer.status)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestExchangeChecksTenantInPath(t *testing.T) {
 			bearer(tn.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
-	if a := post(other.id); a.status != http.StatusUnauthorized {
-		t.Errorf("another tenant: %d", a.status)
+	if answer := post(other.id); answer.status != http.StatusUnauthorized {
+		t.Errorf("another tenant: %d", answer.status)
 	}
 	for _, name := range []string{tn.id, tn.initialDomain()} {
-		if a := post(name); a.at("value", 0, "Name") != tn.initialDomain() {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := post(name); answer.at("value", 0, "Name") != tn.initialDomain() {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
 }
@@ -129,23 +129,23 @@ func TestUnreadableCommandsAreRefused(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, body := range []string{"", "[]", `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":null}}`,
 		`{"CmdletInput":{"CmdletName":"Get-Mailbox"}}`} {
-		a := tn.do("POST", tn.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand", bearer(tn.token(exchangeScope)), body)
-		if a.status != 400 && a.status != 403 {
-			t.Errorf("%s: %d %s", body, a.status, a.raw)
+		answer := tn.do("POST", tn.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand", bearer(tn.token(exchangeScope)), body)
+		if answer.status != 400 && answer.status != 403 {
+			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
 		}
 	}
 }
 
 func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	a := tn.exchange("Get-OrganizationConfig", jsonObject{})
-	warnings, isList := a.at("@adminapi.warnings").([]any)
-	if !isList || len(warnings) != 0 || a.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
-		!strings.Contains(a.at("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
-		t.Errorf("%s", a.raw)
+	answer := tn.exchange("Get-OrganizationConfig", jsonObject{})
+	warnings, isList := answer.at("@adminapi.warnings").([]any)
+	if !isList || len(warnings) != 0 || answer.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
+		!strings.Contains(answer.at("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
+		t.Errorf("%s", answer.raw)
 	}
-	if a.at("value", 0, "WhenChanged@data.type") != "System.DateTime" || a.at("value", 0, "IsDehydrated") != false {
-		t.Errorf("%s", a.raw)
+	if answer.at("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.at("value", 0, "IsDehydrated") != false {
+		t.Errorf("%s", answer.raw)
 	}
 	row := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
@@ -184,20 +184,20 @@ func TestExchangeAnswersInPages(t *testing.T) {
 
 	header := bearer(tn.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
-	if a := tn.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(a.rows()) != 1 {
-		t.Errorf("Prefer: %s", a.raw)
+	if answer := tn.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
+		t.Errorf("Prefer: %s", answer.raw)
 	}
-	if a := tn.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(a.rows()) != 1 || a.at("@odata.nextLink") != nil {
-		t.Errorf("ResultSize: %s", a.raw)
+	if answer := tn.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.at("@odata.nextLink") != nil {
+		t.Errorf("ResultSize: %s", answer.raw)
 	}
 }
 
 func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
-		a := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
-		if a.status != http.StatusOK || len(a.rows()) != want {
-			t.Errorf("%s: %d %s", value, a.status, a.raw)
+		answer := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
+		if answer.status != http.StatusOK || len(answer.rows()) != want {
+			t.Errorf("%s: %d %s", value, answer.status, answer.raw)
 		}
 	}
 	system := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
@@ -216,8 +216,8 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 	tn.revoke("exchange_role")
-	if a := read(); a.status != http.StatusForbidden {
-		t.Errorf("%d", a.status)
+	if answer := read(); answer.status != http.StatusForbidden {
+		t.Errorf("%d", answer.status)
 	}
 }
 
@@ -232,14 +232,14 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
 	} {
 		tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
-		a := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-		inner := a.at("error", "innererror", "internalexception").(jsonObject)
-		if a.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
-			a.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
-			t.Errorf("%d %s", a.status, a.raw)
+		answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+		inner := answer.at("error", "innererror", "internalexception").(jsonObject)
+		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
+			answer.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
+			t.Errorf("%d %s", answer.status, answer.raw)
 		}
 	}
-	if a := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); a.at("value", 0, "DisplayName") != "Anna Keller" {
+	if answer := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.at("value", 0, "DisplayName") != "Anna Keller" {
 		t.Error("the cmdlet ran despite the exception")
 	}
 }
@@ -254,8 +254,8 @@ func TestTransientExceptionIs400(t *testing.T) {
 	for range 2 {
 		assertGolden(t, "exchange-busy", tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
 	}
-	if a := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); a.status != http.StatusOK {
-		t.Errorf("afterwards: %d %s", a.status, a.raw)
+	if answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -272,24 +272,24 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {
 		t.Fatal(err)
 	}
-	if a := tn.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); a.status != http.StatusInternalServerError {
-		t.Errorf("Exchange answers %d %s", a.status, a.raw)
+	if answer := tn.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
+		t.Errorf("Exchange answers %d %s", answer.status, answer.raw)
 	}
-	if a := tn.graph("POST", "/domains", jsonObject{"id": "other.example"}); a.status != http.StatusInternalServerError {
-		t.Errorf("Graph answers %d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
+		t.Errorf("Graph answers %d %s", answer.status, answer.raw)
 	}
 }
 
 func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
-	a := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-	if a.status != http.StatusOK || a.at("@adminapi.errors", 0) != "could not be changed" {
-		t.Errorf("%d %s", a.status, a.raw)
+	answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	if answer.status != http.StatusOK || answer.at("@adminapi.errors", 0) != "could not be changed" {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	a = tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
-	if a.at("@adminapi.warnings", 0) != "Micro delay applied" || a.at("value", 0, "DisplayName") != "Anna Keller" {
-		t.Errorf("%s", a.raw)
+	answer = tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	if answer.at("@adminapi.warnings", 0) != "Micro delay applied" || answer.at("value", 0, "DisplayName") != "Anna Keller" {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -316,18 +316,18 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := newTenantWithMailbox(t)
 			tn.planFault(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
-			a := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+			answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 			switch {
 			case tt.golden != "":
-				assertGolden(t, tt.golden, a)
-			case a.status != tt.status || a.body != nil:
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, tt.golden, answer)
+			case answer.status != tt.status || answer.body != nil:
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if got := a.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
+			if got := answer.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
 				t.Errorf("Retry-After %q", got)
 			}
-			if strings.Contains(a.header.Get("Content-Type"), "html") != tt.html {
-				t.Errorf("%v", a.header)
+			if strings.Contains(answer.header.Get("Content-Type"), "html") != tt.html {
+				t.Errorf("%v", answer.header)
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.

@@ -29,8 +29,8 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
 		row["Guid"].(string), "bob.d@" + tn.initialDomain()} {
-		if a := tn.exchange("Get-Mailbox", jsonObject{"Identity": identity}); a.at("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("%s finds %s", identity, a.raw)
+		if answer := tn.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.at("value", 0, "Guid") != row["Guid"] {
+			t.Errorf("%s finds %s", identity, answer.raw)
 		}
 	}
 }
@@ -41,12 +41,12 @@ func TestDerivedAliasesCollide(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	tn.addMailDomain("second.example")
 	for i, d := range []string{domain, "second.example"} {
-		a := tn.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
-		if i == 0 && a.at("value", 0, "Alias") != "kim" {
-			t.Fatalf("%d %s", a.status, a.raw)
+		answer := tn.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
+		if i == 0 && answer.at("value", 0, "Alias") != "kim" {
+			t.Fatalf("%d %s", answer.status, answer.raw)
 		}
 		if i == 1 {
-			assertGolden(t, "exchange-proxy-address", a)
+			assertGolden(t, "exchange-proxy-address", answer)
 		}
 	}
 }
@@ -56,8 +56,8 @@ func TestNewMailboxRefusesTakenAlias(t *testing.T) {
 	tn.setBehaviour(jsonObject{"alias_taken": true})
 	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
 	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
-	if a := tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); a.status != http.StatusOK {
-		t.Errorf("another alias: %d %s", a.status, a.raw)
+	if answer := tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
+		t.Errorf("another alias: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -78,12 +78,12 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		for k, v := range change {
 			params[k] = v
 		}
-		if a := tn.exchange("New-Mailbox", params); a.status != http.StatusBadRequest || a.at("error", "message") != "Invalid Operation" {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := tn.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.at("error", "message") != "Invalid Operation" {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if a := tn.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); a.status != http.StatusOK {
-		t.Errorf("a refused call left an object behind: %s", a.raw)
+	if answer := tn.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
+		t.Errorf("a refused call left an object behind: %s", answer.raw)
 	}
 }
 
@@ -113,11 +113,11 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 			assertGolden(t, "graph-not-found", tn.graph("PATCH", "/users/"+id, enableWithPassword))
 			assertGolden(t, "exchange-not-found", tn.exchange("Set-CASMailbox", enableSMTPAuth))
 			tn.control("POST", "/clock", jsonObject{"advance": "5s"})
-			if a := tn.graph("PATCH", "/users/"+id, enableWithPassword); (a.status == http.StatusNoContent) != tt.inGraph {
-				t.Errorf("Graph: %d %s", a.status, a.raw)
+			if answer := tn.graph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
+				t.Errorf("Graph: %d %s", answer.status, answer.raw)
 			}
-			if a := tn.exchange("Set-CASMailbox", enableSMTPAuth); (a.status == http.StatusOK) != tt.inExchange {
-				t.Errorf("Set-CASMailbox: %d %s", a.status, a.raw)
+			if answer := tn.exchange("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
+				t.Errorf("Set-CASMailbox: %d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -132,17 +132,17 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 		t.Errorf("a new mailbox does not follow the organization: %v", read())
 	}
 	for _, value := range []any{false, true, nil} {
-		a := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
-		if a.status != http.StatusOK || read() != value {
-			t.Errorf("%v: %d %s, read %v", value, a.status, a.raw, read())
+		answer := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
+		if answer.status != http.StatusOK || read() != value {
+			t.Errorf("%v: %d %s, read %v", value, answer.status, answer.raw, read())
 		}
 	}
 	again := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(again.at("@adminapi.warnings").([]any)) != 1 {
 		t.Errorf("%s", again.raw)
 	}
-	if a := tn.exchange("Get-CASMailbox", jsonObject{}); len(a.rows()) != 3 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -156,9 +156,9 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 			if read() != true {
 				t.Error("authenticated SMTP is enabled in a new tenant")
 			}
-			a := tn.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
-			if (a.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
-				t.Errorf("%d %s, read %v", a.status, a.raw, read())
+			answer := tn.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
+				t.Errorf("%d %s, read %v", answer.status, answer.raw, read())
 			}
 		})
 	}
@@ -167,8 +167,8 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	id := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
-	if a := tn.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
 	tn.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again

@@ -33,11 +33,11 @@ func newTenantWithRule(t *testing.T) *tenant {
 // mustRun runs a cmdlet. It fails the test when the status is not 200.
 func (t *tenant) mustRun(cmdlet string, params any) response {
 	t.t.Helper()
-	a := t.exchange(cmdlet, params)
-	if a.status != http.StatusOK {
-		t.t.Fatalf("%s: %d %s", cmdlet, a.status, a.raw)
+	answer := t.exchange(cmdlet, params)
+	if answer.status != http.StatusOK {
+		t.t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 	}
-	return a
+	return answer
 }
 
 // sendMessages makes a mailbox send messages. The fields in more are added to the control call.
@@ -96,8 +96,8 @@ func TestNewRuleReturnsRow(t *testing.T) {
 		t.Errorf("%v", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
-		if a := tn.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(a.rows()) != 1 || a.at("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("%s: %s", identity, a.raw)
+		if answer := tn.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.at("value", 0, "Guid") != row["Guid"] {
+			t.Errorf("%s: %s", identity, answer.raw)
 		}
 	}
 }
@@ -105,8 +105,8 @@ func TestNewRuleReturnsRow(t *testing.T) {
 func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
 	tn := newTenantWithRule(t)
 	tn.mustRun("New-TransportRule", rule("Another", "ben@"+domain))
-	if a := tn.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(a.rows()) != 2 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -235,10 +235,10 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 		{"unknown rule removed", "Remove-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := tn.exchange(tt.cmdlet, tt.params)
-			text, _ := a.at("error", "innererror", "internalexception", "message").(string)
-			if a.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
-				t.Errorf("%d %s", a.status, a.raw)
+			answer := tn.exchange(tt.cmdlet, tt.params)
+			text, _ := answer.at("error", "innererror", "internalexception", "message").(string)
+			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 			if got := tn.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)
@@ -251,9 +251,9 @@ func TestRuleCountIsLimited(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	token := bearer(tn.token(exchangeScope))
 	for n := range 301 {
-		a := tn.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
-		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; a.status != want {
-			t.Fatalf("rule %d: %d %s", n, a.status, a.raw)
+		answer := tn.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
+			t.Fatalf("rule %d: %d %s", n, answer.status, answer.raw)
 		}
 	}
 }

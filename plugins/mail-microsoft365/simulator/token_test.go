@@ -93,9 +93,9 @@ func expiredSecret(tn *tenant) response {
 func TestTokenEndpointThrottles(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
-	a := tn.clientCredentials(tn.id, graphScope)
-	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "17" {
-		t.Errorf("%d %v", a.status, a.header)
+	answer := tn.clientCredentials(tn.id, graphScope)
+	if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") != "17" {
+		t.Errorf("%d %v", answer.status, answer.header)
 	}
 }
 
@@ -111,11 +111,11 @@ func TestTokenIsRefusedUntilConsentIsVisible(t *testing.T) {
 func TestAppOnlyTokenHasClaims(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.consent()
-	a := tn.clientCredentials(tn.id, graphScope)
-	if a.at("token_type") != "Bearer" || a.at("expires_in") != 3599.0 || a.at("ext_expires_in") != 3599.0 || a.at("refresh_token") != nil {
-		t.Errorf("%s", a.raw)
+	answer := tn.clientCredentials(tn.id, graphScope)
+	if answer.at("token_type") != "Bearer" || answer.at("expires_in") != 3599.0 || answer.at("ext_expires_in") != 3599.0 || answer.at("refresh_token") != nil {
+		t.Errorf("%s", answer.raw)
 	}
-	claims := claimsOf(t, a.at("access_token").(string))
+	claims := claimsOf(t, answer.at("access_token").(string))
 	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + tn.id + "/",
 		"appid": tn.ready.Settings["client_id"], "idtyp": "app", "tid": tn.id}
 	for name, want := range expected {
@@ -162,8 +162,8 @@ func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 	if !tokenHasRole() {
 		t.Error("the role is not in a new token")
 	}
-	if a := tn.exchangeWith(bearer(early), "", "Get-OrganizationConfig", jsonObject{}); a.status != http.StatusForbidden {
-		t.Errorf("the old token: %d", a.status)
+	if answer := tn.exchangeWith(bearer(early), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
+		t.Errorf("the old token: %d", answer.status)
 	}
 }
 
@@ -177,10 +177,10 @@ func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
 	}
 	req.SetBasicAuth(url.QueryEscape(tn.ready.Settings["client_id"]), url.QueryEscape(tn.ready.Secrets["client_secret"]))
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}}
-	a := tn.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
+	answer := tn.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
 		"Authorization": {req.Header.Get("Authorization")}}, form.Encode())
-	if a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -189,12 +189,12 @@ func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	tn.consent()
 	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
 		"refresh_token": "unsupported_grant_type"} {
-		if a := tn.askToken(tn.id, url.Values{"grant_type": {grant}}); a.status != http.StatusBadRequest || a.at("error") != want {
-			t.Errorf("%q: %d %s", grant, a.status, a.raw)
+		if answer := tn.askToken(tn.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.at("error") != want {
+			t.Errorf("%q: %d %s", grant, answer.status, answer.raw)
 		}
 	}
-	if a := tn.clientCredentials("organizations", graphScope); a.status != http.StatusBadRequest {
-		t.Errorf("organizations: %d %s", a.status, a.raw)
+	if answer := tn.clientCredentials("organizations", graphScope); answer.status != http.StatusBadRequest {
+		t.Errorf("organizations: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -280,18 +280,18 @@ func TestClientAssertionIsVerified(t *testing.T) {
 			for name, v := range tt.change {
 				claims[name] = v
 			}
-			a := s.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
+			answer := s.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
 			switch {
-			case tt.want == 0 && a.status != http.StatusOK:
-				t.Errorf("%d %s", a.status, a.raw)
-			case tt.want == 0 && claimsOf(t, a.at("access_token").(string))["appidacr"] != "2":
+			case tt.want == 0 && answer.status != http.StatusOK:
+				t.Errorf("%d %s", answer.status, answer.raw)
+			case tt.want == 0 && claimsOf(t, answer.at("access_token").(string))["appidacr"] != "2":
 				t.Error("appidacr does not say that the application used a certificate")
 			case tt.want == 700027:
-				assertGolden(t, "aadsts-700027", a)
-			case tt.want != 0 && (a.status != http.StatusUnauthorized || a.at("error_codes", 0) != tt.want):
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, "aadsts-700027", answer)
+			case tt.want != 0 && (answer.status != http.StatusUnauthorized || answer.at("error_codes", 0) != tt.want):
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}

@@ -105,8 +105,8 @@ func TestTraceWindowIsLimited(t *testing.T) {
 		"too many rows":     {"ResultSize": 5001},
 		"no rows":           {"ResultSize": 0},
 	} {
-		if a := tn.exchange("Get-MessageTraceV2", params); a.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := tn.exchange("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
 	if got := tn.trace(jsonObject{"StartDate": date(4 * day), "SenderAddress": []string{"ben@" + domain}}); len(got) != 0 {
@@ -159,18 +159,18 @@ func TestTraceQueriesAreLimited(t *testing.T) {
 	token := bearer(tn.token(exchangeScope))
 	ask := func() response { return tn.exchangeWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
 	for n := range 100 {
-		if a := ask(); a.status != http.StatusOK {
-			t.Fatalf("query %d: %d %s", n, a.status, a.raw)
+		if answer := ask(); answer.status != http.StatusOK {
+			t.Fatalf("query %d: %d %s", n, answer.status, answer.raw)
 		}
 	}
 	assertGolden(t, "exchange-trace-quota", ask())
 	tn.setBehaviour(jsonObject{"trace_throttled": 429})
-	if a := ask(); a.status != http.StatusTooManyRequests || !strings.Contains(string(a.raw), "recent queries") {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := ask(); answer.status != http.StatusTooManyRequests || !strings.Contains(string(answer.raw), "recent queries") {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	other := tn.newConnectedTenant()
-	if a := other.exchange("Get-MessageTraceV2", jsonObject{}); a.status != http.StatusOK {
-		t.Errorf("another tenant: %d %s", a.status, a.raw)
+	if answer := other.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
+		t.Errorf("another tenant: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestControlRefusesInvalidMessages(t *testing.T) {
 		`{"mailbox":"anna@` + domain + `","count":1,"at":"yesterday"}`:     http.StatusBadRequest,
 		`{"mailbox":"anna@` + domain + `","count":1,"to":"b@example.com"}`: http.StatusBadRequest,
 	} {
-		if a := tn.do("POST", tn.ready.URL+"/_control/messages", nil, body); a.status != status {
-			t.Errorf("%s: %d %s", body, a.status, a.raw)
+		if answer := tn.do("POST", tn.ready.URL+"/_control/messages", nil, body); answer.status != status {
+			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
 		}
 	}
 	if got := tn.trace(jsonObject{}); len(got) != 0 {

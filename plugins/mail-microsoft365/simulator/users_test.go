@@ -16,11 +16,11 @@ func TestUsersAreInPages(t *testing.T) {
 		if pages > 5 {
 			t.Fatal("the pages do not end")
 		}
-		a := tn.graph("GET", next, nil)
-		for _, row := range a.rows() {
+		answer := tn.graph("GET", next, nil)
+		for _, row := range answer.rows() {
 			seen[row.(jsonObject)["id"].(string)] = true
 		}
-		link, _ := a.at("@odata.nextLink").(string)
+		link, _ := answer.at("@odata.nextLink").(string)
 		if link != "" && !strings.HasPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0/") {
 			t.Fatalf("the link is outside of Graph: %s", link)
 		}
@@ -30,8 +30,8 @@ func TestUsersAreInPages(t *testing.T) {
 		t.Errorf("%d users", len(seen))
 	}
 	tn.setBehaviour(jsonObject{"page_size": 1})
-	if a := tn.graph("GET", "/users", nil); len(a.rows()) != 1 || a.at("@odata.nextLink") == nil {
-		t.Errorf("page_size: %s", a.raw)
+	if answer := tn.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.at("@odata.nextLink") == nil {
+		t.Errorf("page_size: %s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", tn.graph("GET", "/users?$top=1000", nil))
 }
@@ -54,17 +54,17 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		"displayName eq 'O''Neil'":                                 0,
 		"assignedLicenses/$count ne 0 and accountEnabled eq true":  1,
 	} {
-		a := tn.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
-		if a.status != http.StatusOK || len(a.rows()) != want || a.at("@odata.count") != float64(want) {
-			t.Errorf("%s: %d %s", filter, a.status, a.raw)
+		answer := tn.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
+		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.at("@odata.count") != float64(want) {
+			t.Errorf("%s: %d %s", filter, answer.status, answer.raw)
 		}
 	}
 	for _, path := range []string{"/users?$filter=endswith(mail,'x')", "/users?$filter=assignedLicenses/$count ne 0",
 		"/users?$filter=shoeSize eq 42", "/users/$count"} {
 		assertGolden(t, "graph-unsupported-query", tn.graph("GET", path, nil))
 	}
-	if a := tn.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(a.raw) != "1" {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -92,11 +92,11 @@ func TestUserUpdateChecksValues(t *testing.T) {
 			if upn, ok := tt.body["userPrincipalName"].(string); ok && strings.HasSuffix(upn, "@") {
 				tt.body["userPrincipalName"] = tn.admin
 			}
-			a := tn.graph("PATCH", "/users/"+id, tt.body)
+			answer := tn.graph("PATCH", "/users/"+id, tt.body)
 			if tt.golden != "" {
-				assertGolden(t, tt.golden, a)
-			} else if a.status != http.StatusNoContent {
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, tt.golden, answer)
+			} else if answer.status != http.StatusNoContent {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -111,16 +111,16 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 	}
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
-		if a := set(password); a.status != http.StatusNoContent {
-			t.Errorf("%s: %d %s", password, a.status, a.raw)
+		if answer := set(password); answer.status != http.StatusNoContent {
+			t.Errorf("%s: %d %s", password, answer.status, answer.raw)
 		}
 	}
 	tn.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
 	for _, password := range passwords {
 		assertGolden(t, "graph-weak-password", set(password))
 	}
-	if a := set("Correct-Horse-7"); a.status != http.StatusNoContent {
-		t.Errorf("no banned word: %d %s", a.status, a.raw)
+	if answer := set("Correct-Horse-7"); answer.status != http.StatusNoContent {
+		t.Errorf("no banned word: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestUserUpdateNeedsPermissions(t *testing.T) {
 	} {
 		t.Run(role, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			if a := tn.graph("PATCH", "/users/"+tn.admin, body); a.status != http.StatusNoContent {
-				t.Errorf("with it: %d %s", a.status, a.raw)
+			if answer := tn.graph("PATCH", "/users/"+tn.admin, body); answer.status != http.StatusNoContent {
+				t.Errorf("with it: %d %s", answer.status, answer.raw)
 			}
 			withdrawAppRole(role)(tn)
 			assertGolden(t, "graph-denied", tn.graph("PATCH", "/users/"+tn.admin, body))
@@ -147,15 +147,15 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain("d.example")
 	id := tn.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
-	a := tn.graph("GET", "/users/anna@d.example", nil)
-	if a.at("id") != id || a.at("accountEnabled") != nil {
-		t.Errorf("without $select: %s", a.raw)
+	answer := tn.graph("GET", "/users/anna@d.example", nil)
+	if answer.at("id") != id || answer.at("accountEnabled") != nil {
+		t.Errorf("without $select: %s", answer.raw)
 	}
-	if a := tn.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); a.at("accountEnabled") != false || a.at("id") != nil {
-		t.Errorf("with $select: %s", a.raw)
+	if answer := tn.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.at("accountEnabled") != false || answer.at("id") != nil {
+		t.Errorf("with $select: %s", answer.raw)
 	}
-	if a := tn.graph("DELETE", "/users/"+id, nil); a.status != http.StatusNoContent {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
 	assertGolden(t, "exchange-not-found", tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
