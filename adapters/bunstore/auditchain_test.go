@@ -77,8 +77,8 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
 		arranged := len(export(t, s, owner))
-		c := newClaim(owner, 1)
-		attempt := mustClaim(t, s, c)
+		request := newClaim(owner, 1)
+		attempt := mustClaim(t, s, request)
 		act := newAct(owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
 		if _, err := s.Tenants(ctx, owner); err != nil || storedActs(t, s) != 0 {
@@ -90,7 +90,7 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 				t.Fatalf("after %s: %d acts, state %d", name, storedActs(t, s), act.State())
 			}
 		}
-		completion := newCompletion(c, attempt)
+		completion := newCompletion(request, attempt)
 		completion.Outcome = created
 		requireHeld(t, "finish", true)(s.Finish(ctx, *completion))
 		got := requireOneMore(t, s, owner, arranged)
@@ -107,9 +107,9 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
 		arranged := len(export(t, s, fixture.owner))
-		c := newClaim(fixture.owner, 1)
-		attempt := mustClaim(t, s, c)
-		completion := newCompletion(c, attempt)
+		request := newClaim(fixture.owner, 1)
+		attempt := mustClaim(t, s, request)
+		completion := newCompletion(request, attempt)
 		completion.Outcome = created
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
@@ -208,11 +208,11 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		c := newClaim(owner, 1)
-		attempt := mustClaim(t, s, c)
-		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(c.Key.Key[:]))), owner)
+		request := newClaim(owner, 1)
+		attempt := mustClaim(t, s, request)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(request.Key.Key[:]))), owner)
 		endLost(t, s, 0)
-		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), c.Key, attempt, expiredLease))
+		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), request.Key, attempt, expiredLease))
 		endLost(t, s, 1)
 	})
 }
@@ -408,7 +408,7 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 		clock = now.Add(time.Minute)
 		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // 4, 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
-		for _, c := range []struct {
+		for _, request := range []struct {
 			name string
 			q    ports.EntryQuery
 			want []int64
@@ -429,14 +429,14 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 			{"until a time", ports.EntryQuery{To: clock, Limit: 10}, []int64{3, 2, 1}, false},
 			{"nobody", ports.EntryQuery{Actor: "nobody", Limit: 10}, nil, false},
 		} {
-			page, err := s.AuditEntries(t.Context(), owner, c.q)
-			must(t, c.name, err)
+			page, err := s.AuditEntries(t.Context(), owner, request.q)
+			must(t, request.name, err)
 			var got []int64
 			for _, e := range page.Entries {
 				got = append(got, e.Sequence)
 			}
-			if !slices.Equal(got, c.want) || page.More != c.more {
-				t.Errorf("%s: %v, more %v", c.name, got, page.More)
+			if !slices.Equal(got, request.want) || page.More != request.more {
+				t.Errorf("%s: %v, more %v", request.name, got, page.More)
 			}
 		}
 	})
