@@ -46,7 +46,6 @@ var silentWrites = map[string]string{
 	"FanOut":                 "the position of a webhook is no state that callers see",
 	"dropWebhooks":           "the webhooks of a closed account are deleted with its log",
 	"findWebhook":            "it reads, with a select that its caller began",
-	"selectByKeys":           "it reads, with a select that its caller began",
 }
 
 // unknownRows are the row types of statements whose rows come from a function of another package.
