@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package deploy holds the files for production: image, chart, unit, proxies, alerts, dashboard and
-// application registration. Its tests compare them with the code. Tests of these files that need a
+// application registration. Its tests compare them with the code. Those tests that need a
 // connected tenant are in app/e2e.
 //
 //   - container_test.go, helm_test.go, systemd_test.go, proxy_test.go: the tests by folder.
@@ -28,7 +28,7 @@ import (
 // object is a JSON object.
 type object map[string]any
 
-// text returns a member, formatted as text.
+// text returns a member as text.
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
 // objects returns a member that is a list of objects.
@@ -83,7 +83,7 @@ func defaultDrainTime(t *testing.T) time.Duration {
 }
 
 // serve runs a service on free ports until the test ends. It returns the line that the service logs
-// when it serves; its members api and admin are the URLs of the listeners.
+// when it is ready. Its members api and admin are the URLs of the listeners.
 func serve(t *testing.T, program string, env []string) object {
 	t.Helper()
 	cmd := exec.Command(program, "serve")

@@ -145,8 +145,8 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	}
 }
 
-// TestHelmChartRefusesInvalidValues checks that the schema of the values refuses mistakes, and that
-// a field which Kubernetes does not know is reported.
+// TestHelmChartRefusesInvalidValues checks that the schema of the values refuses errors, and that a
+// field which Kubernetes does not have is reported.
 func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]object{
@@ -188,8 +188,8 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 
 const chartFolder = "helm/tenantry"
 
-// renderChart lints and renders a chart with these values, with the code of Helm and Kubernetes in
-// the program of .ci/chart.
+// renderChart checks and renders a chart with these values. The program of .ci/chart does this with
+// the code of Helm and Kubernetes.
 func renderChart(t *testing.T, folder string, values ...object) ([]object, error) {
 	t.Helper()
 	args := []string{folder}

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 )
 
-// TestProxyTimeoutsMatchTheService compares the timeouts of the snippets and of the page with those
-// of the code.
+// TestProxyTimeoutsMatchTheService compares the timeouts of the configurations and of the page with
+// those of the code.
 func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)

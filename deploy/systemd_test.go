@@ -20,7 +20,7 @@ import (
 
 const unitFile = "systemd/tenantry.service"
 
-// TestSystemdUnitIsValid checks that systemd-analyze finds no mistake in the unit, and rates its
+// TestSystemdUnitIsValid checks that systemd-analyze finds no error in the unit, and rates its
 // exposure at most 1.5. The unit gets the path of the test's binary.
 func TestSystemdUnitIsValid(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	if out, err := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	// The threshold is in tenths; the worst exposure is 10.
+	// The threshold is in tenths. An exposure of 10 is the worst.
 	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", file).CombinedOutput(); err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
@@ -49,9 +49,9 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	}
 }
 
-// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, that the
-// end of one process does not stop the service, and that two plugins that start as many processes as
-// they may leave some to the host.
+// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and
+// that the service continues after the end of one process. Two plugins that start as many processes
+// as they may must leave some to the host.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(unitFile)

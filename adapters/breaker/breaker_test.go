@@ -255,8 +255,8 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// TestURLsDoNotCloseACircuit checks that a call that only builds a URL does not close the circuit
-// of the login host, because such a call does not reach the host.
+// TestURLsDoNotCloseACircuit checks a call that only builds a URL. It does not close the circuit of
+// the login host, because it does not reach the host.
 func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
@@ -296,8 +296,8 @@ func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, err
 	return sendlimit.Rule{Name: "r"}, p.answer("Block")
 }
 
-// TestBudgetsSeeTheOperation checks that Options.Budget is passed the fault domain and the
-// operation of each call. A call that exceeds the budget is not sent.
+// TestBudgetsSeeTheOperation checks that Options.Budget gets the fault domain and the operation of
+// each call. A call that exceeds the budget is not sent.
 func TestBudgetsSeeTheOperation(t *testing.T) {
 	var counted []string
 	exceeded := false

@@ -168,7 +168,7 @@ func TestDNSTimeoutsAreFailures(t *testing.T) {
 	}
 }
 
-// TestDNSCallsCountForTheirCredential checks that Options.Budget is passed the credential and the
+// TestDNSCallsCountForTheirCredential checks that Options.Budget gets the credential and the
 // operation of each call before the call is sent.
 func TestDNSCallsCountForTheirCredential(t *testing.T) {
 	var counted []string

@@ -64,8 +64,8 @@ func (m *model) count(failed bool, limit int) {
 
 func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
 
-// timeless hides the test's deadline from rapid. The deadline is in real time, but the test runs in
-// the fake time of synctest.
+// timeless hides the test's deadline from package rapid. The deadline is in real time, but the test
+// runs in the fake time of synctest.
 type timeless struct{ testing.TB }
 
 // TestCircuitFollowsItsModel makes random calls with random outcomes and pauses. It compares each
@@ -76,7 +76,7 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			p := &provider{}
 			platform := mailWith(p, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
-			_ = readOf(t.Context(), platform.For("t")) // makes the circuit
+			_ = readOf(t.Context(), platform.For("t")) // _ = readOf(t.Context(), platform.For("t")) // creates the circuit
 			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){
 				"call": func(t *rapid.T) {

@@ -168,7 +168,7 @@ func TestSendingTimeoutsAreFailures(t *testing.T) {
 	}
 }
 
-// TestBudgetSeesCredentialAndOperation checks that Options.Budget is passed the credential and the
+// TestBudgetSeesCredentialAndOperation checks that Options.Budget gets the credential and the
 // operation of each call, even though all credentials share a circuit.
 func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	var counted []string

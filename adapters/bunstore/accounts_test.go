@@ -110,7 +110,7 @@ func TestConcurrentCreationsForOneAddressMakeOneAccount(t *testing.T) {
 			return err
 		})
 		if n := countWinners(t, errs, fault.InvalidRequest); n != 1 {
-			t.Fatalf("%d accounts were made", n)
+			t.Fatalf("%d accounts were created", n)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestAccountIsFoundByIdAndByAddress(t *testing.T) {
 			a, err := s.FindAccount(t.Context(), by)
 			must(t, "find "+by, err)
 			if a.ID != id {
-				t.Fatalf("%s finds %s, want %s", by, a.ID, id)
+				t.Fatalf("reading by %s returned %s, want %s", by, a.ID, id)
 			}
 		}
 		for _, by := range []string{"", "nobody@example.test", "no id", "10000000-0000-4000-8000-000000000000"} {
@@ -323,7 +323,7 @@ func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 		must(t, "keys", err)
 		for _, k := range keys {
 			if k.Status() != access.StatusRevoked {
-				t.Fatalf("a key lives: %+v", k)
+				t.Fatalf("a key still works: %+v", k)
 			}
 		}
 		held, err := s.TenantCount(t.Context(), ann)

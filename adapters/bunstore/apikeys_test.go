@@ -23,24 +23,24 @@ func apiKey(owner access.AccountID, n int) access.Key {
 
 func newKey(t testing.TB, s *Store, owner access.AccountID, n int) access.Key {
 	t.Helper()
-	k := apiKey(owner, n)
-	must(t, "add key", s.AddKey(t.Context(), k))
-	return k
+	key := apiKey(owner, n)
+	must(t, "add key", s.AddKey(t.Context(), key))
+	return key
 }
 
 func TestKeyFindsCurrentStateOfItsAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		newKey(t, s, bob, 2)
 		_, err := s.ChangePlan(t.Context(), ann, "api_starter", 3)
 		must(t, "change plan", err)
 		_, err = s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
-		c, err := s.Caller(t.Context(), k.Hash)
+		c, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
 		want := access.Plan{Name: "api_starter", TenantSlots: 3}
-		if c.Account.ID != ann || c.KeyID != k.ID || c.Account.Active || c.Account.Plan != want || c.Account.Email != "ann@example.test" {
+		if c.Account.ID != ann || c.KeyID != key.ID || c.Account.Active || c.Account.Plan != want || c.Account.Email != "ann@example.test" {
 			t.Fatalf("got %+v", c)
 		}
 		a, err := s.Account(t.Context(), ann)
@@ -89,7 +89,7 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 		old := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error { return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, i+2)) })
 		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
-			t.Fatalf("%d rotations won", n)
+			t.Fatalf("%d rotations succeeded", n)
 		}
 		for i, lost := range errs {
 			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)
@@ -103,9 +103,9 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 func TestDifferentAccountCannotRotateKey(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		k := newKey(t, s, ann, 1)
-		requireRefusal(t, "rotate", s.RotateKey(t.Context(), bob, k.ID, apiKey(bob, 2)), fault.InvalidAPIKey)
-		_, err := s.Caller(t.Context(), k.Hash)
+		key := newKey(t, s, ann, 1)
+		requireRefusal(t, "rotate", s.RotateKey(t.Context(), bob, key.ID, apiKey(bob, 2)), fault.InvalidAPIKey)
+		_, err := s.Caller(t.Context(), key.Hash)
 		must(t, "the key afterwards", err)
 	})
 }
@@ -137,16 +137,16 @@ func TestKeysAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		for n, owner := range []access.AccountID{ann, bob, ann} {
-			k := apiKey(owner, n+1)
-			k.CreatedAt = now.Add(-time.Duration(n) * time.Hour)
-			must(t, "add", s.AddKey(t.Context(), k))
+			key := apiKey(owner, n+1)
+			key.CreatedAt = now.Add(-time.Duration(n) * time.Hour)
+			must(t, "add", s.AddKey(t.Context(), key))
 		}
 		for owner, want := range map[access.AccountID]string{ann: "31", bob: "2", "": "321", "10000000-0000-4000-8000-000000000000": ""} {
 			keys, err := s.IssuedKeys(t.Context(), owner)
 			must(t, "list", err)
 			got := ""
-			for _, k := range keys {
-				got += k.ID[len(k.ID)-1:]
+			for _, key := range keys {
+				got += key.ID[len(key.ID)-1:]
 			}
 			if got != want {
 				t.Fatalf("keys of %q: got %s, want %s", owner, got, want)
@@ -157,11 +157,11 @@ func TestKeysAreListedOldestFirst(t *testing.T) {
 
 func TestKeyIsFoundAsItWasStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		k := newKey(t, s, newAccount(t, s, "ann"), 1)
-		got, err := s.IssuedKey(t.Context(), k.ID)
+		key := newKey(t, s, newAccount(t, s, "ann"), 1)
+		got, err := s.IssuedKey(t.Context(), key.ID)
 		must(t, "find", err)
-		k.CreatedBy = s.operator
-		if diff := cmp.Diff(k, got); diff != "" || got.Status() != access.StatusActive {
+		key.CreatedBy = s.operator
+		if diff := cmp.Diff(key, got); diff != "" || got.Status() != access.StatusActive {
 			t.Fatal(diff)
 		}
 		for _, id := range []string{"", "nonsense", "20000000-0000-4000-8000-000000000009"} {
@@ -178,19 +178,19 @@ func TestKeyIsFoundAsItWasStored(t *testing.T) {
 func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		key, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
 		for _, at := range []time.Time{now, now.Add(time.Hour)} {
-			got, err := s.RevokeKey(t.Context(), k.ID, at)
+			got, err := s.RevokeKey(t.Context(), key.ID, at)
 			must(t, "revoke", err)
-			if got.ID != k.ID || got.Account != ann || !got.RevokedAt.Equal(now) || got.Status() != access.StatusRevoked {
+			if got.ID != key.ID || got.Account != ann || !got.RevokedAt.Equal(now) || got.Status() != access.StatusRevoked {
 				t.Fatalf("at %s: %+v", at, got)
 			}
 		}
-		_, err := s.Caller(t.Context(), k.Hash)
+		_, err := s.Caller(t.Context(), key.Hash)
 		requireRefusal(t, "the key", err, fault.InvalidAPIKey)
 		_, err = s.Caller(t.Context(), other.Hash)
 		must(t, "the other key", err)
-		requireRefusal(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 3)), fault.InvalidAPIKey)
+		requireRefusal(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 3)), fault.InvalidAPIKey)
 	})
 }
 
@@ -250,10 +250,10 @@ func TestLastUseOfKeyOnlyMovesForward(t *testing.T) {
 		for _, owner := range []access.AccountID{ann, ""} {
 			keys, err := s.IssuedKeys(t.Context(), owner)
 			must(t, "list", err)
-			for _, k := range keys {
-				want := map[string]time.Time{used.ID: later, unused.ID: {}}[k.ID]
-				if !k.LastUsedAt.Equal(want) {
-					t.Errorf("key %s was last used at %v, want %v", k.ID, k.LastUsedAt, want)
+			for _, key := range keys {
+				want := map[string]time.Time{used.ID: later, unused.ID: {}}[key.ID]
+				if !key.LastUsedAt.Equal(want) {
+					t.Errorf("key %s was last used at %v, want %v", key.ID, key.LastUsedAt, want)
 				}
 			}
 		}

@@ -394,7 +394,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
 			if err := act(); err == nil {
-				t.Errorf("%s is done without a record", name)
+				t.Errorf("%s succeeded without an audit event", name)
 			}
 			if after := readState(t, s, ann); !reflect.DeepEqual(after, before) {
 				t.Errorf("%s changed something: %+v, before %+v", name, after, before)

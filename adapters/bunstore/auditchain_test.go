@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// export returns all entries of an account, oldest first. It checks that they are a chain.
+// export returns all entries of an account, oldest first. It checks that they form a chain.
 func export(t testing.TB, s *Store, owner access.AccountID) []audit.Entry {
 	t.Helper()
 	entries, err := s.AuditExport(t.Context(), owner, 0, 10_000)
@@ -77,8 +77,8 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
 		arranged := len(export(t, s, owner))
-		c := newClaim(owner, 1)
-		attempt := mustClaim(t, s, c)
+		request := newClaim(owner, 1)
+		attempt := mustClaim(t, s, request)
 		act := newAct(owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
 		if _, err := s.Tenants(ctx, owner); err != nil || storedActs(t, s) != 0 {
@@ -90,7 +90,7 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 				t.Fatalf("after %s: %d acts, state %d", name, storedActs(t, s), act.State())
 			}
 		}
-		completion := newCompletion(c, attempt)
+		completion := newCompletion(request, attempt)
 		completion.Outcome = created
 		requireHeld(t, "finish", true)(s.Finish(ctx, *completion))
 		got := requireOneMore(t, s, owner, arranged)
@@ -107,9 +107,9 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
 		arranged := len(export(t, s, fixture.owner))
-		c := newClaim(fixture.owner, 1)
-		attempt := mustClaim(t, s, c)
-		completion := newCompletion(c, attempt)
+		request := newClaim(fixture.owner, 1)
+		attempt := mustClaim(t, s, request)
+		completion := newCompletion(request, attempt)
 		completion.Outcome = created
 		act := newAct(fixture.owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
@@ -128,7 +128,7 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 }
 
 // TestActEndsOnce brings an act into each state and ends it. It then runs a sweep, which must find
-// no act.
+// no more acts.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tt := range map[string]struct {
@@ -182,7 +182,8 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// endLost runs a sweep for acts of any age, and requires that it ends want acts.
+// endLost runs a sweep that ends acts of any age. It requires that the sweep ends exactly want
+// acts.
 func endLost(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.EndLostActs(t.Context(), 0, 100); err != nil || n != want {
@@ -207,11 +208,11 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		c := newClaim(owner, 1)
-		attempt := mustClaim(t, s, c)
-		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(c.Key.Key[:]))), owner)
+		request := newClaim(owner, 1)
+		attempt := mustClaim(t, s, request)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(request.Key.Key[:]))), owner)
 		endLost(t, s, 0)
-		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), c.Key, attempt, expiredLease))
+		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), request.Key, attempt, expiredLease))
 		endLost(t, s, 1)
 	})
 }
@@ -240,8 +241,8 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// TestLostAttemptLeavesTheActOfTheOther checks that an attempt which lost its Idempotency-Key does
-// not delete the act of the attempt that has the key now.
+// TestLostAttemptLeavesTheActOfTheOther checks an attempt whose Idempotency-Key was taken over by
+// another attempt. It must not delete the act of that other attempt.
 func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -254,7 +255,8 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	})
 }
 
-// Writers of one account in two processes append to one chain.
+// TestConcurrentWritersMakeOneChain checks that writers of one account in two processes append to
+// one chain.
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
@@ -323,7 +325,7 @@ func (s *Store) at(t testing.TB, clock *time.Time) {
 	t.Cleanup(func() { s.now = before })
 }
 
-// addEntries adds n entries of an account.
+// addEntries adds n entries to the chain of an account.
 func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change func(*audit.Entry)) {
 	t.Helper()
 	for i := range n {
@@ -406,7 +408,7 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 		clock = now.Add(time.Minute)
 		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // 4, 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
-		for _, c := range []struct {
+		for _, request := range []struct {
 			name string
 			q    ports.EntryQuery
 			want []int64
@@ -427,14 +429,14 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 			{"until a time", ports.EntryQuery{To: clock, Limit: 10}, []int64{3, 2, 1}, false},
 			{"nobody", ports.EntryQuery{Actor: "nobody", Limit: 10}, nil, false},
 		} {
-			page, err := s.AuditEntries(t.Context(), owner, c.q)
-			must(t, c.name, err)
+			page, err := s.AuditEntries(t.Context(), owner, request.q)
+			must(t, request.name, err)
 			var got []int64
 			for _, e := range page.Entries {
 				got = append(got, e.Sequence)
 			}
-			if !slices.Equal(got, c.want) || page.More != c.more {
-				t.Errorf("%s: %v, more %v", c.name, got, page.More)
+			if !slices.Equal(got, request.want) || page.More != request.more {
+				t.Errorf("%s: %v, more %v", request.name, got, page.More)
 			}
 		}
 	})

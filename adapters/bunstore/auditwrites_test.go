@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// unaudited holds the writes outside of inTransaction, with the reason why the act of a request need
-// not be stored with them.
+// unaudited lists the writes outside of inTransaction, with the reason why the act of a request
+// need not be stored with them.
 var unaudited = map[string]string{
-	"record act":                                 "an act of an operator on no account",
+	"record act":                                 "an action of an operator that concerns no account",
 	"claim an idempotency key":                   "the key of a request is not data of the account",
 	"take an idempotency key over":               "the key of a request is not data of the account",
 	"hold an idempotency key":                    "the key of a request is not data of the account",
@@ -45,8 +45,8 @@ var unaudited = map[string]string{
 	"claim check of OAuth session":               "a read of the session's status",
 }
 
-// TestWritesOutsideOfTransactionsAreKnown checks each statement that writes. It must be run by
-// inTransaction, which stores the act of the request, or be listed in unaudited.
+// TestWritesOutsideOfTransactionsAreKnown checks each statement that writes. Either inTransaction
+// runs it, and then stores the act of the request, or it is listed in unaudited.
 func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")
@@ -65,7 +65,7 @@ func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
 			}
 			text, ok := call.Args[1].(*ast.BasicLit)
 			if !ok {
-				return true // execChanged itself
+				return true // return true // this is execChanged itself
 			}
 			operation, err := strconv.Unquote(text.Value)
 			must(t, "unquote", err)
@@ -87,7 +87,8 @@ func isCall(call *ast.CallExpr, names ...string) bool {
 	return ok && slices.Contains(names, method.Sel.Name)
 }
 
-// containsWrite reports whether the call's function contains a statement that writes, or a helper with one.
+// containsWrite reports whether the call's function contains a statement that writes, or calls a
+// helper with such a statement.
 func containsWrite(call *ast.CallExpr) bool {
 	if isCall(call, "RunWrite", "execChanged") {
 		return true

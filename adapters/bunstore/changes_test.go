@@ -218,18 +218,19 @@ func TestEventsOfProvisioning(t *testing.T) {
 		log.require(t, "one job is completed")
 		saveJobStatus(t, s, two, provisioning.Failed)
 		log.require(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
-		// The deletion of a domain can complete a run too.
+		// The deletion of a domain can also complete a run.
 		run3, three := newRun(ann, all[0], 3)
 		_, four := newRun(ann, all[1], 4)
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{three, four}, nil))
 		saveJobStatus(t, s, claimJob(t, s, three.ID, later), provisioning.Completed)
 		log.require(t, "one of two")
 		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.Platform{{Name: all[0].Name}}})
-		log.require(t, "a domain vanished", event.DomainRemoved, event.DNSRunCompleted, readiness)
+		log.require(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readiness)
 	})
 }
 
-// The last two jobs of a run end at the same time, and exactly one of them completes the run.
+// TestRunIsCompletedOnceByConcurrentJobs ends the last two jobs of a run at the same time. Exactly
+// one of them must complete the run.
 func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -324,8 +325,8 @@ func TestEventsOfKeys(t *testing.T) {
 	})
 }
 
-// Each object that is removed with a tenant has its own event. A reader that reads only one type of
-// events therefore sees the removal too.
+// TestRemovedTenantRemovesAllInIt checks that each object that is removed with a tenant has its own
+// event. A reader of only one type of events must see the removal too.
 func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)
@@ -356,8 +357,8 @@ func errorOtherThan(err, expected error) error {
 	return fmt.Errorf("got %w", err)
 }
 
-// Concurrent transactions change domains on which the readiness of a tenant depends. The last event
-// shows all changes.
+// TestReadinessOfConcurrentChanges changes the domains of a tenant in concurrent transactions. The
+// last event must have the readiness after all changes.
 func TestReadinessOfConcurrentChanges(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -378,8 +379,8 @@ func TestReadinessOfConcurrentChanges(t *testing.T) {
 	})
 }
 
-// TestReadinessFollowsDomains changes what the readiness of a tenant counts of a domain. After each
-// change readers know the readiness of the stored tenant.
+// TestReadinessFollowsDomains changes each value of a domain that the readiness of a tenant counts.
+// After each change, the last readiness that readers got must be that of the stored tenant.
 func TestReadinessFollowsDomains(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -414,8 +415,8 @@ func TestReadinessFollowsDomains(t *testing.T) {
 	})
 }
 
-// TestReadsOfTheDNSTakeFewStatements counts the statements that provisioning makes most: a read of the
-// DNS is stored with a domain, and a step with its job.
+// TestReadsOfTheDNSTakeFewStatements counts the statements of the two most frequent changes during
+// provisioning: storing a read of the DNS with a domain, and storing a step with its job.
 func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	var seen statementCounter
 	s := migrated(t, Memory, &seen)
@@ -427,7 +428,7 @@ func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 		seen.n = 0
 		d.CheckedAt, d.Status.MX = d.CheckedAt.Add(time.Minute), "ok"
 		must(t, "save domain", s.SaveDomain(t.Context(), ann, d, nil))
-		if seen.n > 5 { // begin, two reads, the change, commit
+		if seen.n > 5 { // if seen.n > 5 { // begin, two reads, the change and commit
 			t.Errorf("a read of the DNS takes %d statements", seen.n)
 		}
 	}

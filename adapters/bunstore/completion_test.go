@@ -96,7 +96,7 @@ func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
 	return ports.WithEffects(t.Context(), &e), e.Seen
 }
 
-// tenantFixture is a tenant with one domain and two mailboxes.
+// tenantFixture is a tenant with a domain and two mailboxes.
 type tenantFixture struct {
 	owner access.AccountID
 	d     domain.Domain
@@ -105,12 +105,12 @@ type tenantFixture struct {
 
 func newTenantFixture(t testing.TB, s *Store) tenantFixture {
 	t.Helper()
-	h := tenantFixture{owner: newAccount(t, s, "ann")}
-	h.d = addDomain(t, s, h.owner, attachTenant(t, s, h.owner, 1).GUID, "contoso.test")
+	fixture := tenantFixture{owner: newAccount(t, s, "ann")}
+	fixture.d = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 1).GUID, "contoso.test")
 	for _, local := range []string{"sales", "support"} {
-		h.boxes = append(h.boxes, addMailbox(t, s, h.owner, h.d, local, mailbox.Created))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, local, mailbox.Created))
 	}
-	return h
+	return fixture
 }
 
 // completingChange is a change that commits a completion. made reports whether the change is
@@ -120,43 +120,43 @@ type completingChange struct {
 	made   func(t testing.TB) bool
 }
 
-func (h tenantFixture) changes(ctx context.Context, s *Store) map[string]completingChange {
+func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]completingChange {
 	return map[string]completingChange{
 		"a deletion": {
 			func(completion *ports.Completion) error {
-				return s.DeleteTenant(ctx, h.owner, h.d.TenantGUID, completion)
+				return s.DeleteTenant(ctx, fixture.owner, fixture.d.TenantGUID, completion)
 			},
 			func(t testing.TB) bool {
-				n, err := s.TenantCount(t.Context(), h.owner)
+				n, err := s.TenantCount(t.Context(), fixture.owner)
 				must(t, "count tenants", err)
 				return n == 0
 			},
 		},
 		"a saved domain": {
 			func(completion *ports.Completion) error {
-				d := h.d
+				d := fixture.d
 				d.Verified = true
-				return s.SaveDomain(ctx, h.owner, d, completion)
+				return s.SaveDomain(ctx, fixture.owner, d, completion)
 			},
 			func(t testing.TB) bool {
-				d, err := s.DomainByID(t.Context(), h.owner, h.d.ID)
+				d, err := s.DomainByID(t.Context(), fixture.owner, fixture.d.ID)
 				must(t, "find domain", err)
 				return d.Verified
 			},
 		},
 		"concluded mailboxes": {
 			func(completion *ports.Completion) error {
-				return s.ConcludeMailboxes(ctx, h.owner, asReady(h.boxes), completion)
+				return s.ConcludeMailboxes(ctx, fixture.owner, asReady(fixture.boxes), completion)
 			},
-			func(t testing.TB) bool { return h.countReady(t, s) == len(h.boxes) },
+			func(t testing.TB) bool { return fixture.countReady(t, s) == len(fixture.boxes) },
 		},
 	}
 }
 
 // countReady counts the mailboxes in stage ready.
-func (h tenantFixture) countReady(t testing.TB, s *Store) (n int) {
+func (fixture tenantFixture) countReady(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	all, err := s.Mailboxes(t.Context(), h.owner, h.d.TenantGUID)
+	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range all {
 		if m.Stage == mailbox.Ready {
@@ -186,12 +186,12 @@ func completionOf(key idempotency.KeyID, attempt string, answer []byte, until ti
 
 func TestChangeCommitsItsCompletion(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h, key := newTenantFixture(t, s), byte(0)
+		fixture, key := newTenantFixture(t, s), byte(0)
 		for _, what := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
 			key++
-			c := newClaim(h.owner, key)
+			c := newClaim(fixture.owner, key)
 			ctx, seen := watchEffects(t)
-			x := h.changes(ctx, s)[what]
+			x := fixture.changes(ctx, s)[what]
 			must(t, what, x.change(newCompletion(c, mustClaim(t, s, c))))
 			if !seen().Completed {
 				t.Fatalf("%s is not noted as completed", what)
@@ -209,17 +209,17 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 
 func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newTenantFixture(t, s)
-		c := newClaim(h.owner, 1)
+		fixture := newTenantFixture(t, s)
+		c := newClaim(fixture.owner, 1)
 		c.Lease = expiredLease
 		first := mustClaim(t, s, c)
 		second, won, err := s.TakeOver(t.Context(), first, c)
 		must(t, "take over", err)
 		if !won {
-			t.Fatal("a dead owner's key was not taken over")
+			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, seen := watchEffects(t)
-		for what, x := range h.changes(ctx, s) {
+		for what, x := range fixture.changes(ctx, s) {
 			requireRefusal(t, what, x.change(newCompletion(c, first)), fault.KeyInProgress)
 			if seen().Completed {
 				t.Fatalf("%s is noted as completed", what)
@@ -233,16 +233,16 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 
 func TestRefusedChangeCompletesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
-		gone := append(asReady(h.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
-		c := newClaim(h.owner, 1)
+		fixture, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
+		gone := append(asReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
+		c := newClaim(fixture.owner, 1)
 		completion := newCompletion(c, mustClaim(t, s, c))
-		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, h.d.TenantGUID, completion), fault.TenantNotFound)
-		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, h.d, completion), fault.DomainNotFound)
-		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, asReady(h.boxes), completion), fault.MailboxNotFound)
-		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), h.owner, gone, completion), fault.MailboxNotFound)
-		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.Leased || h.countReady(t, s) != 0 {
-			t.Fatalf("%d are concluded, %+v", h.countReady(t, s), r)
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.d.TenantGUID, completion), fault.TenantNotFound)
+		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.d, completion), fault.DomainNotFound)
+		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, asReady(fixture.boxes), completion), fault.MailboxNotFound)
+		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, gone, completion), fault.MailboxNotFound)
+		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
+			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
 		}
 	})
 }

@@ -30,47 +30,47 @@ type integrationFixture struct {
 // newIntegrationFixture creates the nth account. n makes its ids unique.
 func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrationFixture {
 	t.Helper()
-	h := integrationFixture{owner: newAccount(t, s, name)}
-	h.d = addDomain(t, s, h.owner, attachTenant(t, s, h.owner, n).GUID, name+".test")
+	fixture := integrationFixture{owner: newAccount(t, s, name)}
+	fixture.d = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, n).GUID, name+".test")
 	for _, local := range []string{"sales", "support"} {
-		h.boxes = append(h.boxes, addMailbox(t, s, h.owner, h.d, local, mailbox.Ready))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, local, mailbox.Ready))
 	}
-	h.one, h.two = addIntegration(t, s, h.owner, 10*n), addIntegration(t, s, h.owner, 10*n+1)
-	return h
+	fixture.one, fixture.two = addIntegration(t, s, fixture.owner, 10*n), addIntegration(t, s, fixture.owner, 10*n+1)
+	return fixture
 }
 
 // newConnection returns a connection of a mailbox with a value in every field.
-func (h integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
+func (fixture integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	return integration.Connection{
-		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: h.boxes[box].ID, Status: status,
+		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: fixture.boxes[box].ID, Status: status,
 		AccountID: "account-" + hostileText, AccountAddress: "Sales@ann.test", AccountName: hostileText,
 		HasError: status == integration.ConnectionFailed, Reason: hostileText, ConnectedAt: now.Add(time.Minute), UpdatedAt: now,
 	}
 }
 
-// setConnection gives the connection of a mailbox this status, whatever its status was.
-func (h integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
+// setConnection saves the connection of a mailbox with this status, whatever its status was before.
+func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	t.Helper()
-	want := h.newConnection(i, box, status)
-	was := h.storedConnection(t, s, i, box)
+	want := fixture.newConnection(i, box, status)
+	was := fixture.storedConnection(t, s, i, box)
 	if was.ID != "" {
 		want.ID = was.ID
 	}
-	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), h.owner, want, was.UpdatedAt, nil))
+	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, was.UpdatedAt, nil))
 	return want
 }
 
 // storedConnection reads the connection of a mailbox.
-func (h integrationFixture) storedConnection(t testing.TB, s *Store, i integration.Integration, box int) integration.Connection {
+func (fixture integrationFixture) storedConnection(t testing.TB, s *Store, i integration.Integration, box int) integration.Connection {
 	t.Helper()
-	e, err := s.EligibleMailbox(t.Context(), h.owner, i.ID, h.boxes[box].ID)
+	e, err := s.EligibleMailbox(t.Context(), fixture.owner, i.ID, fixture.boxes[box].ID)
 	must(t, "find eligible mailbox", err)
 	return e.Connection
 }
 
-func (h integrationFixture) requireConnection(t testing.TB, what string, s *Store, i integration.Integration, box int, want integration.Connection) {
+func (fixture integrationFixture) requireConnection(t testing.TB, what string, s *Store, i integration.Integration, box int, want integration.Connection) {
 	t.Helper()
-	if diff := cmp.Diff(want, h.storedConnection(t, s, i, box)); diff != "" {
+	if diff := cmp.Diff(want, fixture.storedConnection(t, s, i, box)); diff != "" {
 		t.Fatalf("%s (-want +got):\n%s", what, diff)
 	}
 }
@@ -84,7 +84,7 @@ func requireCounts(t testing.TB, s *Store, owner access.AccountID, id string, wa
 	}
 }
 
-// allConnectionStatuses are all statuses of a connection.
+// allConnectionStatuses are all statuses that a connection can have.
 var allConnectionStatuses = []integration.ConnectionStatus{
 	integration.ConnectionPending, integration.ConnectionConnected, integration.ConnectionFailed,
 	integration.ConnectionDisconnected, integration.ConnectionDisconnecting, integration.ConnectionOther,
@@ -92,77 +92,77 @@ var allConnectionStatuses = []integration.ConnectionStatus{
 
 func TestConnectionsAreCountedByStatus(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
-		more := addDomain(t, s, h.owner, guid(1), "more.test")
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
+		more := addDomain(t, s, fixture.owner, guid(1), "more.test")
 		for _, local := range []string{"a", "b", "c"} {
-			h.boxes = append(h.boxes, addMailbox(t, s, h.owner, more, local, mailbox.Ready))
+			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
 		}
-		h.boxes = append(h.boxes, addMailbox(t, s, h.owner, h.d, "z", mailbox.Ready))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, "z", mailbox.Ready))
 		for n, status := range allConnectionStatuses {
-			h.setConnection(t, s, h.one, n, status)
+			fixture.setConnection(t, s, fixture.one, n, status)
 		}
-		h.setConnection(t, s, h.two, 3, integration.ConnectionConnected)
-		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{
+		fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionConnected)
+		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{
 			Total: 6, Connected: 1, Pending: 1, Failed: 1, Disconnected: 1, Other: 2, HasErrors: true,
 		})
-		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: 1, Connected: 1})
-		requireCounts(t, s, newAccount(t, s, "bob"), h.one.ID, integration.Counts{})
+		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Connected: 1})
+		requireCounts(t, s, newAccount(t, s, "bob"), fixture.one.ID, integration.Counts{})
 	})
 }
 
 func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		first := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
-		h.requireConnection(t, "stored", s, h.one, 0, first)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		first := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		fixture.requireConnection(t, "stored", s, fixture.one, 0, first)
 		again := first
 		again.ID, again.Status, again.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
 		for _, before := range []time.Time{{}, now.Add(-time.Second), again.UpdatedAt} {
-			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), h.owner, again, before, nil))
-			h.requireConnection(t, "not saved", s, h.one, 0, first)
+			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, again, before, nil))
+			fixture.requireConnection(t, "not saved", s, fixture.one, 0, first)
 		}
 		again.AccountID, again.AccountAddress, again.AccountName, again.HasError, again.Reason = "", "", "", true, ""
 		again.ConnectedAt = time.Time{}
-		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), h.owner, again, first.UpdatedAt, nil))
+		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, again, first.UpdatedAt, nil))
 		again.ID = first.ID // an integration has one connection for each mailbox
-		h.requireConnection(t, "saved", s, h.one, 0, again)
-		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), h.owner, h.newConnection(h.one, 1, integration.ConnectionFailed), now, nil))
+		fixture.requireConnection(t, "saved", s, fixture.one, 0, again)
+		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 1, integration.ConnectionFailed), now, nil))
 		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), again, again.UpdatedAt, nil))
 	})
 }
 
 func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for _, here := range allConnectionStatuses {
-			h.setConnection(t, s, h.two, 0, integration.ConnectionDisconnected)
-			before := h.setConnection(t, s, h.one, 0, here)
-			was := h.storedConnection(t, s, h.two, 0)
+			fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
+			before := fixture.setConnection(t, s, fixture.one, 0, here)
+			was := fixture.storedConnection(t, s, fixture.two, 0)
 			for _, there := range allConnectionStatuses {
 				what := fmt.Sprintf("%s here, %s there", here, there)
-				saved, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 0, there), was.UpdatedAt, nil)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 0, there), was.UpdatedAt, nil)
 				if here.Held() && there.Held() {
 					requireRefusal(t, what, err, fault.ConnectedElsewhere)
-					h.requireConnection(t, what, s, h.two, 0, was)
+					fixture.requireConnection(t, what, s, fixture.two, 0, was)
 				} else {
 					requireHeld(t, what, true)(saved, err)
-					h.setConnection(t, s, h.two, 0, integration.ConnectionDisconnected)
+					fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
 				}
-				h.requireConnection(t, what, s, h.one, 0, before)
+				fixture.requireConnection(t, what, s, fixture.one, 0, before)
 			}
-			h.setConnection(t, s, h.one, 0, integration.ConnectionDisconnected)
+			fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnected)
 		}
 	})
 }
 
 func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		won := make([]bool, concurrency)
 		countWinners(t, concurrently(concurrency, func(n int) (err error) {
-			i := []integration.Integration{h.one, h.two}[n%2]
-			won[n], err = s.SaveConnection(t.Context(), h.owner, h.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
+			i := []integration.Integration{fixture.one, fixture.two}[n%2]
+			won[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
 			return err
 		}), fault.ConnectedElsewhere)
 		if n := countTrue(won); n != 1 {
@@ -173,87 +173,87 @@ func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 
 func TestDisconnectingMailboxEndsItsSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x, other := h.beginSession(t, s, h.one, 0, 1), h.beginSession(t, s, h.one, 1, 2)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		x, other := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
 		for _, status := range []integration.ConnectionStatus{integration.ConnectionDisconnecting, integration.ConnectionFailed} {
-			h.setConnection(t, s, h.one, 0, status)
-			h.requireSession(t, string(status), s, x)
+			fixture.setConnection(t, s, fixture.one, 0, status)
+			fixture.requireSession(t, string(status), s, x)
 		}
-		h.setConnection(t, s, h.one, 0, integration.ConnectionDisconnected)
+		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnected)
 		x.Status, x.Reason = integration.SessionFailed, "disconnected"
-		h.requireSession(t, "ended", s, x)
-		h.requireSession(t, "of the other mailbox", s, other)
-		h.beginSession(t, s, h.two, 0, 3)
+		fixture.requireSession(t, "ended", s, x)
+		fixture.requireSession(t, "of the other mailbox", s, other)
+		fixture.beginSession(t, s, fixture.two, 0, 3)
 	})
 }
 
 func TestConnectionsAreDeletedWithTheirMailboxAndTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		for box := range h.boxes {
-			h.beginSession(t, s, h.one, box, box+1)
-			h.setConnection(t, s, h.two, box, integration.ConnectionDisconnected)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		for box := range fixture.boxes {
+			fixture.beginSession(t, s, fixture.one, box, box+1)
+			fixture.setConnection(t, s, fixture.two, box, integration.ConnectionDisconnected)
 		}
-		discoverAndFind(t, s, h, "found@ann.test", h.boxes[1].Address)
-		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{Total: 1, Pending: 1})
-		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: 1, Disconnected: 1})
-		_, err := s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, sessionID(1))
+		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[1].Address)
+		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{Total: 1, Pending: 1})
+		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Disconnected: 1})
+		_, err := s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, sessionID(1))
 		requireRefusal(t, "its session", err, fault.SessionNotFound)
-		must(t, "delete tenant", s.DeleteTenant(t.Context(), h.owner, guid(1), nil))
-		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
-		requireIntegrations(t, s, h.owner, h.two, h.one)
+		must(t, "delete tenant", s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil))
+		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
+		requireIntegrations(t, s, fixture.owner, fixture.two, fixture.one)
 	})
 }
 
 func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		was := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		was := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
 		next := was
 		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
-		requireCommitted(t, s, h.owner, map[string]func(completion *ports.Completion) error{
+		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"another": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), h.owner, next, was.UpdatedAt, completion)
+				_, err := s.SaveConnection(t.Context(), fixture.owner, next, was.UpdatedAt, completion)
 				return err
 			},
 			"a new one": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 1, integration.ConnectionFailed), time.Time{}, completion)
+				_, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 1, integration.ConnectionFailed), time.Time{}, completion)
 				return err
 			},
 		}, func() {
-			h.requireConnection(t, "the one", s, h.one, 0, was)
-			h.requireConnection(t, "the new one", s, h.two, 1, integration.Connection{})
+			fixture.requireConnection(t, "the one", s, fixture.one, 0, was)
+			fixture.requireConnection(t, "the new one", s, fixture.two, 1, integration.Connection{})
 		})
-		c := newClaim(h.owner, 99)
+		c := newClaim(fixture.owner, 99)
 		completion := newCompletion(c, mustClaim(t, s, c))
-		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), h.owner, was, was.UpdatedAt, completion))
+		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, was, was.UpdatedAt, completion))
 		if r := requireRecord(t, s, c.Key); r.Answer != nil {
-			t.Fatalf("an answer is stored for nothing: %+v", r)
+			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
 	})
 }
 
-// unknownMailboxID is the id of no mailbox.
+// unknownMailboxID is an id that no mailbox has.
 const unknownMailboxID = "70000000-0000-4000-8000-000000000000"
 
 // The following tests cover the mailboxes that can be connected to a sending platform.
 
 func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		newIntegrationFixture(t, s, "bob", 2)
-		second := addDomain(t, s, h.owner, attachTenant(t, s, h.owner, 3).GUID, "more.test")
-		addMailbox(t, s, h.owner, second, "a", mailbox.Created)
-		addMailbox(t, s, h.owner, second, "unfinished", mailbox.Creating)
-		discoverAndFind(t, s, h, "found@ann.test", h.boxes[0].Address, h.boxes[1].Address)
-		want := h.setConnection(t, s, h.one, 0, integration.ConnectionFailed)
-		h.setConnection(t, s, h.two, 1, integration.ConnectionConnected)
-		got, err := s.Eligible(t.Context(), h.owner, h.one.ID)
+		second := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 3).GUID, "more.test")
+		addMailbox(t, s, fixture.owner, second, "a", mailbox.Created)
+		addMailbox(t, s, fixture.owner, second, "unfinished", mailbox.Creating)
+		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[0].Address, fixture.boxes[1].Address)
+		want := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
+		fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionConnected)
+		got, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
 		must(t, "eligible", err)
 		if len(got) != 3 || got[0].Mailbox.Address != "a@more.test" || got[0].Mailbox.TenantGUID != guid(3) {
 			t.Fatalf("got %+v", got)
 		}
-		full, err := s.Mailbox(t.Context(), h.owner, guid(1), h.boxes[0].ID)
+		full, err := s.Mailbox(t.Context(), fixture.owner, guid(1), fixture.boxes[0].ID)
 		must(t, "mailbox", err)
 		if diff := cmp.Diff([]integration.Eligible{{Mailbox: full, Connection: want}}, got[1:2]); diff != "" ||
 			full.TenantName != "Contoso" || full.DomainName != "ann.test" {
@@ -262,7 +262,7 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 		if got[0].Connection != (integration.Connection{}) || got[2].Connection != (integration.Connection{}) {
 			t.Fatalf("a connection of another integration is shown: %+v", got)
 		}
-		one, err := s.EligibleMailbox(t.Context(), h.owner, h.one.ID, full.ID)
+		one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, full.ID)
 		must(t, "one", err)
 		if diff := cmp.Diff(got[1], one); diff != "" {
 			t.Fatalf("a single read differs from the list (-list +single):\n%s", diff)
@@ -272,17 +272,17 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 
 func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for _, there := range allConnectionStatuses {
-			h.setConnection(t, s, h.two, 0, there)
-			all, err := s.Eligible(t.Context(), h.owner, h.one.ID)
+			fixture.setConnection(t, s, fixture.two, 0, there)
+			all, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
 			must(t, "eligible", err)
 			if len(all) != 2 || all[0].Elsewhere != there.Held() || all[1].Elsewhere {
 				t.Fatalf("%s there: %+v", there, all)
 			}
-			one, err := s.EligibleMailbox(t.Context(), h.owner, h.one.ID, h.boxes[0].ID)
+			one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
 			must(t, "one", err)
-			same, err := s.EligibleMailbox(t.Context(), h.owner, h.two.ID, h.boxes[0].ID)
+			same, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.two.ID, fixture.boxes[0].ID)
 			must(t, "there", err)
 			if one.Elsewhere != there.Held() || same.Elsewhere {
 				t.Fatalf("%s there: here %+v, there %+v", there, one, same)
@@ -339,14 +339,14 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 
 // discoverAndFind stores a discovery that lists exactly these addresses, and returns the mailbox
 // with the first address.
-func discoverAndFind(t testing.TB, s *Store, h integrationFixture, addresses ...string) mailbox.Mailbox {
+func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
 	f := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
 	for _, address := range addresses {
 		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
 	}
-	saveAgain(t, s, h.owner, h.d.TenantGUID, f)
-	all, err := s.Mailboxes(t.Context(), h.owner, h.d.TenantGUID)
+	saveAgain(t, s, fixture.owner, fixture.d.TenantGUID, f)
+	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range all {
 		if m.Address == addresses[0] {

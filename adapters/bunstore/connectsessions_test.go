@@ -96,7 +96,7 @@ func TestSessionAdvancesUntilItEnds(t *testing.T) {
 }
 
 // TestAttachConnectsTheSession checks that Attach connects a session only if it attaches the tenant
-// to the session's account.
+// to the account of the session.
 func TestAttachConnectsTheSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -117,7 +117,7 @@ func TestAttachConnectsTheSession(t *testing.T) {
 	})
 }
 
-func TestSessionOutlivesItsFlow(t *testing.T) {
+func TestSessionIsKeptLongerThanItsFlow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		want, f := startSession(t, s, ann, 1)

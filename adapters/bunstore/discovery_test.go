@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// discoveryStart is when the discoveries of these tests begin: after the stored objects were
-// created.
+// discoveryStart is the time at which the discoveries of these tests begin, after the stored
+// objects were created.
 var discoveryStart = now.Add(time.Minute)
 
 func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
@@ -30,8 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores the discovery f. An earlier discovery has already missed each stored domain and
-// mailbox, so those that f does not list are missed for the second time.
+// saveAgain stores the discovery f. The stored domains and mailboxes that f does not list are
+// missing for the second time, because an earlier discovery did not list them either.
 func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) {
 	t.Helper()
 	since := storedTime(f.Began.Add(-observation.ReplicaLag))
@@ -46,8 +46,8 @@ func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, missing(t, s, owner, id, f)))
 }
 
-// missing returns the discovery with MissedDomains and MissedMailboxes set: they contain each
-// stored name that the lists of the discovery lack.
+// missing returns the discovery with MissedDomains and MissedMailboxes set to all stored names that
+// its lists do not contain.
 func missing(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) ports.Found {
 	t.Helper()
 	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
@@ -381,8 +381,9 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 	})
 }
 
-// A domain and a mailbox that a discovery misses once are not listed and not counted. Their rows
-// are kept, and they are listed again when a discovery finds them.
+// TestMissedOnceIsHiddenAndKept checks a domain and a mailbox that one discovery does not find.
+// They are not listed and not counted, but their rows are kept. They are listed again when a
+// discovery finds them.
 func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -439,7 +440,8 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// An object that the list lacks is not missed if a direct read finds it, or if that read fails.
+// TestUnlistedIsNotMissedUntilReadByName checks that an object which the list does not contain is
+// not missing if a direct read finds it, or if that read fails.
 func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -470,7 +472,8 @@ func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 	})
 }
 
-// A request for a missing domain or mailbox gets its row as a reservation, and counts as new.
+// TestMissingIsReservedAgain checks a request for a missing domain or mailbox. The row becomes a
+// reservation of this request, and counts as a new one.
 func TestMissingIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)

@@ -29,9 +29,9 @@ func newDNSConnection(owner access.AccountID, n int) dnsconnection.Connection {
 
 func addDNSConnection(t testing.TB, s *Store, owner access.AccountID, n int) dnsconnection.Connection {
 	t.Helper()
-	c := newDNSConnection(owner, n)
-	must(t, "add DNS connection", s.AddDNSConnection(t.Context(), c, []byte{0, byte(n), 255}))
-	return c
+	connection := newDNSConnection(owner, n)
+	must(t, "add DNS connection", s.AddDNSConnection(t.Context(), connection, []byte{0, byte(n), 255}))
+	return connection
 }
 
 // requireDNSConnections checks the connections of an account, or of all accounts if owner is empty.
@@ -105,18 +105,18 @@ func TestRemovedDNSConnectionIsDeleted(t *testing.T) {
 func TestForeignAndUnknownDNSConnectionsGetTheSameAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		c := addDNSConnection(t, s, ann, 1)
+		connection := addDNSConnection(t, s, ann, 1)
 		find := func(id string) error {
 			_, _, err := s.DNSConnection(t.Context(), bob, id)
 			return err
 		}
-		requireRefusal(t, "find", find(c.ID), fault.DNSConnectionNotFound)
-		requireSameError(t, "find", find(c.ID), find(dnsConnectionID(9)))
-		requireSameError(t, "find by no id", find(c.ID), find("x"))
-		foreign := c
+		requireRefusal(t, "find", find(connection.ID), fault.DNSConnectionNotFound)
+		requireSameError(t, "find", find(connection.ID), find(dnsConnectionID(9)))
+		requireSameError(t, "find by no id", find(connection.ID), find("x"))
+		foreign := connection
 		foreign.AccountID, foreign.Status = bob, dnsconnection.Failed
 		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), foreign), fault.DNSConnectionNotFound)
-		requireDNSConnections(t, s, ann, c)
+		requireDNSConnections(t, s, ann, connection)
 	})
 }
 
@@ -146,9 +146,9 @@ func TestClosingAccountRemovesItsDNSConnections(t *testing.T) {
 
 func TestOneOfConcurrentRemovalsOfDNSConnectionSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := addDNSConnection(t, s, newAccount(t, s, "ann"), 1)
+		connection := addDNSConnection(t, s, newAccount(t, s, "ann"), 1)
 		errs := concurrently(concurrency, func(int) error {
-			_, err := s.RemoveDNSConnection(t.Context(), c.ID)
+			_, err := s.RemoveDNSConnection(t.Context(), connection.ID)
 			return err
 		})
 		if n := countWinners(t, errs, fault.DNSConnectionNotFound); n != 1 {

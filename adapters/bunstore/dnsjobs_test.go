@@ -351,8 +351,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 	})
 }
 
-// TestEndLeasesReleasesJobs and the next test cover the start of the only process of an embedded
-// database.
+// This test and the next one cover the start of the only process that uses an embedded database.
 func TestEndLeasesReleasesJobs(t *testing.T) {
 	s := migrated(t, Memory)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)

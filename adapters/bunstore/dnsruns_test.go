@@ -362,8 +362,8 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// TestConcurrentProcessesCreateOneRun checks that the unique index admits one of the concurrent
-// runs of two processes.
+// TestConcurrentProcessesCreateOneRun checks that only one of the concurrent runs of two processes
+// is created. The unique index prevents the others.
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)

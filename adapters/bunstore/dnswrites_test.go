@@ -108,7 +108,7 @@ func TestLastOfTwoWritesOfOneValueIsKept(t *testing.T) {
 		got, err := s.Written(t.Context(), ann, d.ID)
 		must(t, "list", err)
 		if got[len(got)-1].Value != "a" {
-			t.Fatalf("the last write is not the last one: %+v", got)
+			t.Fatalf("the stored value is not that of the last write: %+v", got)
 		}
 	})
 }
@@ -176,7 +176,8 @@ func TestConcurrentWritesOfOneValueAreAllStored(t *testing.T) {
 	})
 }
 
-// Before the provider has confirmed a write, none of its values is managed.
+// TestOnlyAConfirmedWriteOwnsItsValues checks that none of the values of a write is managed before
+// the provider has confirmed the write.
 func TestOnlyAConfirmedWriteOwnsItsValues(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

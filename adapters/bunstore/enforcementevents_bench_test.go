@@ -23,9 +23,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkEvents reads pages of a large log. The log has the events of two years of an account
-// with 100 tenants. The log has 10 million events on PostgreSQL and 2 million on SQLite. Each page
-// is compared with the result of the plain query.
+// BenchmarkEvents reads pages of a large log: the events of two years of an account with 100
+// tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared
+// with the result of the plain query.
 func BenchmarkEvents(b *testing.B) {
 	fewer := 1
 	if testing.Short() {
@@ -100,7 +100,7 @@ func quantileOf(all []time.Duration, quantile float64) float64 {
 	return float64(all[int(float64(len(all)-1)*quantile)].Microseconds()) / 1000
 }
 
-// plain returns the query for the events that does not use the table enforcement_counts.
+// plain returns a query for the same events that does not use the table enforcement_counts.
 func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
 	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
 	if q.Tenant != "" {
@@ -134,8 +134,8 @@ func (l eventLog) compare(b *testing.B, q ports.EventQuery, total int) {
 	}
 }
 
-// batches inserts the events of one pass, 36 in a transaction, alternately with their counts and
-// without.
+// batches inserts the events of one pass, 36 in each transaction. It alternates between inserts
+// with counts and without.
 func (l eventLog) batches(b *testing.B) {
 	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)

@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// newEvent returns the nth event, of tenant guid(of).
+// newEvent returns the nth event, with the tenant guid(of).
 func newEvent(n, of int, at time.Time) sendlimit.Event {
 	action := sendlimit.Blocked
 	if n%3 == 0 {
@@ -64,31 +64,32 @@ func expectedPage(all []sendlimit.Event, q ports.EventQuery) ports.EventPage {
 	return page
 }
 
-// recordSampleEvents records the events of three tenants over several days. Some hours and days
-// have no event, one or many. The random source is seeded, so the events are always the same.
+// recordSampleEvents records the events of three tenants over several days. An hour or a day can
+// have no event, one or many. The random source has a fixed seed, so the events are always the
+// same.
 func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (all []sendlimit.Event) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(1, 2))
+	run := rand.New(rand.NewPCG(1, 2))
 	for n := 1; n <= 3; n++ {
 		attachTenant(t, s, owner, n)
 	}
 	at := now.Add(-9 * 24 * time.Hour)
 	for n := range 400 {
-		all = append(all, newEvent(n, 1+r.IntN(3), at))
-		switch r.IntN(20) {
+		all = append(all, newEvent(n, 1+run.IntN(3), at))
+		switch run.IntN(20) {
 		case 0:
-			at = at.Add(time.Duration(r.IntN(50)) * time.Hour)
+			at = at.Add(time.Duration(run.IntN(50)) * time.Hour)
 		case 1:
 			at = at.Truncate(time.Hour).Add(time.Hour) // the first moment of an hour
 		case 2:
 			at = at.Truncate(time.Hour).Add(time.Hour - time.Millisecond)
 		default:
-			at = at.Add(time.Duration(r.IntN(3)) * time.Minute)
+			at = at.Add(time.Duration(run.IntN(3)) * time.Minute)
 		}
 	}
 	slices.SortFunc(all, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
 	for i := 0; i < len(all); {
-		n := min(1+r.IntN(60), len(all)-i)
+		n := min(1+run.IntN(60), len(all)-i)
 		storeEvents(t, s, owner, all[i:i+n]...)
 		i += n
 	}
@@ -140,7 +141,7 @@ func TestPagesCollectEveryEventOnce(t *testing.T) {
 			if offset+len(page.Events) >= page.Total {
 				break
 			}
-			added++ // new events move old ones to later offsets
+			added++ // added++ // new events move existing ones to later offsets
 			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
 		}
 		for _, e := range all {
@@ -257,8 +258,8 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 	})
 }
 
-// requireHealth checks the result of SendHealth at a time. Tenants that were not counted for an
-// hour are lagging.
+// requireHealth checks the result of SendHealth at a time. Tenants that were not counted during the
+// hour before count as lagging.
 func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports.SendHealth) {
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
@@ -270,33 +271,33 @@ func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports
 }
 
 // setTenantLimit stores a tenant-wide limit.
-func (w sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
+func (fixture sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
 	t.Helper()
-	p, err := s.ReservePolicy(t.Context(), w.owner, w.guid, sendlimit.TenantWide, now)
+	p, err := s.ReservePolicy(t.Context(), fixture.owner, fixture.guid, sendlimit.TenantWide, now)
 	must(t, "reserve", err)
 	p.PerDay = 5
-	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p, nil))
+	must(t, "save policy", s.SavePolicy(t.Context(), fixture.owner, p, nil))
 }
 
 func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := newSendLimitFixture(t, s, "bob", 2)
 		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
 		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{Due: now})
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
-		r := w.claim(t, s)
+		run := fixture.claim(t, s)
 		requireHealth(t, "claimed by a run", s, dueTime, ports.SendHealth{})
 		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Minute)})
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Second)))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Second)))
 		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Second)})
 	})
 }
 
 func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set day", err)
 		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{Due: now})
 	})
@@ -304,32 +305,32 @@ func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 
 func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
 		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
-		w.setTenantLimit(t, s)
+		fixture.setTenantLimit(t, s)
 		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
-		w.saveCounts(t, s, r, 3)
+		fixture.saveCounts(t, s, run, 3)
 		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
-		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: dayStart}}}}
-		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), r, ahead))
+		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
+		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), run, ahead))
 		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Behind: 1})
-		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		there.Consent = tenant.ConsentRevoked
-		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, there))
+		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, there))
 		requireHealth(t, "without consent", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
 	})
 }
 
 func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		w.setTenantLimit(t, s)
-		r := w.claim(t, s)
-		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		fixture.setTenantLimit(t, s)
+		run := fixture.claim(t, s)
+		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
 		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
 		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
 	})
@@ -337,31 +338,31 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 
 func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), w.blockChange(1, 2))))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1), fixture.blockChange(1, 2))))
 		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(1, 3, sendlimit.Unblocked))))
-		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(1, 3, sendlimit.Unblocked))))
+		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		there.Bootstrap = tenant.BootstrapFailed
-		must(t, "fail", s.SaveTenant(t.Context(), w.owner, there))
+		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, there))
 		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{Blocked: 1, Stranded: 1})
 	})
 }
 
 func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		addSendLimitTenant(t, s, w.owner, 2)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		addSendLimitTenant(t, s, fixture.owner, 2)
 		stranger := newSendLimitFixture(t, s, "bob", 3)
-		r := w.claim(t, s)
-		w.saveCounts(t, s, r, 3)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1))))
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 3)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1))))
 		stranger.saveCounts(t, s, stranger.claim(t, s), 3)
-		got, err := s.SendStandings(t.Context(), w.owner)
+		got, err := s.SendStandings(t.Context(), fixture.owner)
 		must(t, "standings", err)
-		want := map[tenant.GUID]ports.SendStanding{w.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
+		want := map[tenant.GUID]ports.SendStanding{fixture.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
 		if diff := compare.Diff(want, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -448,7 +449,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
-		for n := range 7 { // of two hours of a day, and one of the next day
+		for n := range 7 { // for n := range 7 { // in two hours of a day, and one event on the next day
 			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// soakTime is how long the writers of the soak test write. Without TENANTRY_SOAK each makes only 30
-// attempts.
+// soakTime is how long the writers of the soak test write. Without TENANTRY_SOAK, each writer makes
+// only 30 attempts.
 const soakTime = 10 * time.Minute
 
 // logSoak is an account whose events are written and read through two stores at once.
@@ -100,7 +100,7 @@ func (l *logSoak) write(t *testing.T, writer int) {
 
 var errRolledBack = errors.New("the transaction fails")
 
-// read follows the log to its end after all writers have ended.
+// read reads the log until all writers have ended and the end of the log is reached.
 func (l *logSoak) read(t *testing.T, s *Store, limit int) (seen []event.Event) {
 	after := ports.FromOldest
 	for {
@@ -135,8 +135,8 @@ func (l *logSoak) kill(t *testing.T) {
 	}
 }
 
-// check requires that all readers saw the same events, without a gap. They must have seen each
-// event of a certain commit once, and either all or no events of an uncertain commit.
+// check requires that all readers got the same events, without a gap. They must have got each event
+// of a certain commit once. Of an uncertain commit they must have got all events or none.
 func (l *logSoak) check(t *testing.T, seen [][]event.Event) {
 	found := map[string]int{}
 	for i, e := range seen[0] {

@@ -113,9 +113,10 @@ func TestPagesOfFilteredLog(t *testing.T) {
 	})
 }
 
-// TestPagesOfManyRanges reads a log with few wanted events at first and many later. A page begins
-// with some of the first scannedEvents events, which are read in order. It continues with events of
-// merged ranges. There are more ranges than mergedRanges, and some have no event.
+// TestPagesOfManyRanges reads a log whose wanted events are rare at the beginning and frequent
+// later. A page begins with wanted events among the next scannedEvents events, which are read in
+// order. It continues with the merged events of several ranges. There are more ranges than
+// mergedRanges, and some have no event.
 func TestPagesOfManyRanges(t *testing.T) {
 	const size, few = scannedEvents + 2500, scannedEvents + 500
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -158,8 +159,8 @@ func TestPagesOfManyRanges(t *testing.T) {
 	})
 }
 
-// A reader that follows the log sees each event once, in the order of the sequence numbers.
-// Meanwhile transactions commit in any order.
+// TestReadersOfEventsMissNone checks that a reader that follows the log gets each event once, in
+// the order of the sequence numbers, while concurrent transactions commit.
 func TestReadersOfEventsMissNone(t *testing.T) {
 	const writers, convertAll = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -208,8 +209,8 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 	})
 }
 
-// DropEvents drops only the events of days that have ended, in the order of the log. It drops a
-// long log in several batches.
+// TestLogIsDroppedByWholeDays checks that DropEvents deletes only the events of days that have
+// ended, in the order of the log. It deletes a long log in several batches.
 func TestLogIsDroppedByWholeDays(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

@@ -41,9 +41,9 @@ var sharedStores = func() (all []*sharedStore) {
 	return all
 }()
 
-// eachStore runs a test on an empty store on PostgreSQL, and on SQLite in memory or in a file; in a soak
-// on both. All tests share these stores, because migrating a database for each test would cost far
-// more than emptying one.
+// eachStore runs a test on an empty store: on PostgreSQL, and on SQLite in memory or in a file.
+// With TENANTRY_SOAK it runs on both kinds of SQLite. All tests share these stores, because
+// emptying a database is much faster than migrating a new one for each test.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
 	for _, d := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
 		t.Run(d.Name, func(t *testing.T) { run(t, d.emptyStore(t)) })
@@ -58,7 +58,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 		must(t, "migrate", d.store.Migrate(unseen(t.Context())))
 		d.empty = emptyingScript(t, d.store)
 	}
-	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // without the hook that collects statements
+	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // _, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // not through the hook that collects statements
 	must(t, "delete all rows", err)
 	return d.store
 }
@@ -69,7 +69,7 @@ func emptyingScript(t testing.TB, s *Store) string {
 	all, err := maintenance.Tables(unseen(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
-	for _, table := range slices.Backward(all) { // referencing tables first
+	for _, table := range slices.Backward(all) { // for _, table := range slices.Backward(all) { // a table comes before the tables that it references
 		names = append(names, table.Name)
 		if !slices.Contains([]string{"plans", "schema_release"}, table.Name) {
 			deletions = append(deletions, "DELETE FROM "+table.Name)
@@ -92,13 +92,14 @@ func closeSharedStores() (err error) {
 	return err
 }
 
-// hangTimeout is a time limit that only a hang reaches, however slow the machine is.
+// hangTimeout is a time limit that is exceeded only if something hangs, however slow the machine
+// is.
 const hangTimeout = 5 * time.Minute
 
 // operator is the name that the stores record in the audit log.
 const operator = "carol@desk"
 
-// openWithin opens a store that waits for the database for at most limit.
+// openWithin opens a store. It waits at most limit for the database.
 func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	limits := database.Timeouts{Open: limit, Query: limit, Slot: limit}
@@ -150,7 +151,7 @@ func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 	}
 }
 
-// holdWriteSlot makes writers on SQLite wait until release is called.
+// holdWriteSlot makes other writers on SQLite wait until release is called.
 func holdWriteSlot(t testing.TB, s *Store) (release func()) {
 	t.Helper()
 	held, done, end := make(chan struct{}), make(chan error), make(chan struct{})
@@ -189,7 +190,7 @@ func countWinners(t testing.TB, errs []error, refusal error) int {
 // now is the current time of the tests. It has microseconds, the precision of the stores.
 var now = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
-// concurrency is the number of concurrent calls in the tests of races.
+// concurrency is the number of concurrent calls in tests of concurrent requests.
 const concurrency = 50
 
 // hostileText contains characters that break careless SQL, templates and terminals. Providers can

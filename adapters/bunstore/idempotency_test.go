@@ -20,12 +20,12 @@ func newClaim(owner access.AccountID, key byte) ports.Claim {
 }
 
 // mustClaim claims a free key and returns the attempt id.
-func mustClaim(t testing.TB, s *Store, c ports.Claim) string {
+func mustClaim(t testing.TB, s *Store, request ports.Claim) string {
 	t.Helper()
-	attempt, won, err := s.Claim(t.Context(), c)
+	attempt, won, err := s.Claim(t.Context(), request)
 	must(t, "claim", err)
 	if !won || attempt == "" {
-		t.Fatalf("a free key was not won: %q, %v", attempt, won)
+		t.Fatalf("a free key could not be claimed: %q, %v", attempt, won)
 	}
 	return attempt
 }
@@ -36,7 +36,7 @@ func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Rec
 	r, found, err := s.KeyRecord(t.Context(), at)
 	must(t, "look up", err)
 	if !found {
-		t.Fatal("the key is not remembered")
+		t.Fatal("the key has no record")
 	}
 	return r
 }
@@ -61,11 +61,11 @@ func requireHeld(t testing.TB, what string, want bool) func(held bool, err error
 
 func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		requireNoRecord(t, "before", s, c.Key)
-		attempt := mustClaim(t, s, c)
-		r := requireRecord(t, s, c.Key)
-		if r.Attempt != attempt || !bytes.Equal(r.Fingerprint, c.Fingerprint) || r.Answer != nil || !r.Leased ||
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		requireNoRecord(t, "before", s, request.Key)
+		attempt := mustClaim(t, s, request)
+		r := requireRecord(t, s, request.Key)
+		if r.Attempt != attempt || !bytes.Equal(r.Fingerprint, request.Fingerprint) || r.Answer != nil || !r.Leased ||
 			!r.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
 			t.Fatalf("got %+v", r)
 		}
@@ -74,10 +74,10 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 
 func TestOneOfConcurrentClaimsOfIdempotencyKeySucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
+		request := newClaim(newAccount(t, s, "ann"), 1)
 		won := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, won[i], err = s.Claim(t.Context(), c)
+			_, won[i], err = s.Claim(t.Context(), request)
 			return err
 		}) {
 			must(t, "claim", err)
@@ -106,36 +106,36 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 
 func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		attempt := mustClaim(t, s, c)
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		attempt := mustClaim(t, s, request)
 		answer, until := bytes.Repeat([]byte{0, 255, '\'', '?'}, 64<<10), now.Add(time.Hour)
 		for range 2 {
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(c.Key, attempt, answer, until)))
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, answer, until)))
 		}
-		r := requireRecord(t, s, c.Key)
+		r := requireRecord(t, s, request.Key)
 		if !bytes.Equal(r.Answer, answer) || r.Leased || !r.ExpiresAt.Equal(until) {
 			t.Fatalf("got %d bytes, leased %v, until %v", len(r.Answer), r.Leased, r.ExpiresAt)
 		}
-		_, won, err := s.Claim(t.Context(), c)
+		_, won, err := s.Claim(t.Context(), request)
 		must(t, "claim again", err)
 		if won {
 			t.Fatal("a finished key was claimed")
 		}
-		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), c.Key, attempt))
-		requireHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), c.Key, attempt, until))
+		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), request.Key, attempt))
+		requireHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), request.Key, attempt, until))
 	})
 }
 
 func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, c)
-		requireHeld(t, "release", true)(s.Release(t.Context(), c.Key, first))
-		requireNoRecord(t, "released", s, c.Key)
-		if second := mustClaim(t, s, c); second == first {
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, request)
+		requireHeld(t, "release", true)(s.Release(t.Context(), request.Key, first))
+		requireNoRecord(t, "released", s, request.Key)
+		if second := mustClaim(t, s, request); second == first {
 			t.Fatal("two attempts have the same id")
 		}
-		requireHeld(t, "finish of the first", false)(s.Finish(t.Context(), completionOf(c.Key, first, []byte("late"), now)))
+		requireHeld(t, "finish of the first", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
 	})
 }
 
@@ -143,9 +143,9 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		for i := range byte(5) {
-			c := newClaim(owner, i)
-			attempt := mustClaim(t, s, c)
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(c.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
+			request := newClaim(owner, i)
+			attempt := mustClaim(t, s, request)
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
 		}
 		running := newClaim(owner, 9)
 		running.Now = now.Add(-2 * idempotency.Retention)
@@ -168,11 +168,11 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 func TestIdempotencyKeysOfClosedAccountAreDeleted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
-		c := newClaim(owner, 1)
-		mustClaim(t, s, c)
+		request := newClaim(owner, 1)
+		mustClaim(t, s, request)
 		_, err := s.CloseAccount(t.Context(), owner, now)
 		must(t, "close", err)
-		requireNoRecord(t, "of a closed account", s, c.Key)
+		requireNoRecord(t, "of a closed account", s, request.Key)
 	})
 }
 
@@ -186,11 +186,11 @@ func countTrue(all []bool) int {
 	return n
 }
 
-// expiredLease has expired when it begins. longLease outlasts every check.
+// expiredLease is a lease that has already expired when it begins. longLease ends after the test.
 const expiredLease, longLease = -time.Second, time.Hour
 
-// retryUntilWon repeats a claim until it wins. It fails after hangTimeout, which passes only if the
-// earlier lease never expires.
+// retryUntilWon repeats a claim until it succeeds. It fails after hangTimeout. This happens only if
+// the earlier lease never expires.
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {
@@ -207,20 +207,20 @@ func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 
 func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, c)
-		_, won, err := s.TakeOver(t.Context(), first, c)
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, request)
+		_, won, err := s.TakeOver(t.Context(), first, request)
 		must(t, "too early", err)
 		if won {
-			t.Fatal("a live lease was taken over")
+			t.Fatal("a lease that has not expired was taken over")
 		}
-		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), c.Key, first, expiredLease))
-		if requireRecord(t, s, c.Key).Leased {
-			t.Fatal("a lease that is over counts")
+		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), request.Key, first, expiredLease))
+		if requireRecord(t, s, request.Key).Leased {
+			t.Fatal("an expired lease counts")
 		}
 		wins := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, wins[i], err = s.TakeOver(t.Context(), first, c)
+			_, wins[i], err = s.TakeOver(t.Context(), first, request)
 			return err
 		}) {
 			must(t, "take over", err)
@@ -233,37 +233,37 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 
 func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		c.Lease = expiredLease
-		first := mustClaim(t, s, c)
-		c.Lease, c.Fingerprint = longLease, []byte("other")
-		second, won, err := s.TakeOver(t.Context(), first, c)
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		request.Lease = expiredLease
+		first := mustClaim(t, s, request)
+		request.Lease, request.Fingerprint = longLease, []byte("other")
+		second, won, err := s.TakeOver(t.Context(), first, request)
 		must(t, "take over", err)
 		if !won || second == first {
 			t.Fatalf("won %v, %q after %q", won, second, first)
 		}
-		requireHeld(t, "hold", false)(s.Hold(t.Context(), c.Key, first, time.Hour))
-		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(c.Key, first, []byte("late"), now)))
-		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), c.Key, first, now))
-		requireHeld(t, "release", false)(s.Release(t.Context(), c.Key, first))
-		if r := requireRecord(t, s, c.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
+		requireHeld(t, "hold", false)(s.Hold(t.Context(), request.Key, first, time.Hour))
+		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
+		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
+		requireHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
+		if r := requireRecord(t, s, request.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
 			t.Fatalf("got %+v", r)
 		}
-		requireHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(c.Key, second, []byte("right"), now.Add(time.Hour))))
+		requireHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
 }
 
 func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, c)
-		c.Now = now.Add(1000 * time.Hour)
-		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || won {
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, request)
+		request.Now = now.Add(1000 * time.Hour)
+		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || won {
 			t.Fatalf("the caller's clock ended the lease: %v, %v", won, err)
 		}
-		requireHeld(t, "shorten the lease", true)(s.Hold(t.Context(), c.Key, first, time.Millisecond))
+		requireHeld(t, "shorten the lease", true)(s.Hold(t.Context(), request.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, won, err := s.TakeOver(t.Context(), first, c)
+			_, won, err := s.TakeOver(t.Context(), first, request)
 			return won, err
 		})
 	})
@@ -271,13 +271,13 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 
 func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, c)
-		requireHeld(t, "abandon", true)(s.Abandon(t.Context(), c.Key, first, now.Add(time.Hour)))
-		if r := requireRecord(t, s, c.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, request)
+		requireHeld(t, "abandon", true)(s.Abandon(t.Context(), request.Key, first, now.Add(time.Hour)))
+		if r := requireRecord(t, s, request.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("got %+v", r)
 		}
-		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || !won {
+		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || !won {
 			t.Fatalf("not taken over: %v", err)
 		}
 	})
@@ -285,19 +285,19 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 
 func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		c := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, c)
+		request := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, request)
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
-		requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(c.Key, first, []byte("answer"), until)))
-		c.Now = until.Add(-time.Microsecond)
-		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || won {
+		requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("answer"), until)))
+		request.Now = until.Add(-time.Microsecond)
+		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || won {
 			t.Fatalf("taken over a moment early: %v, %v", won, err)
 		}
-		c.Now = until
-		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || !won {
+		request.Now = until
+		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || !won {
 			t.Fatalf("not taken over in time: %v", err)
 		}
-		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
+		if r := requireRecord(t, s, request.Key); r.Answer != nil || !r.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
 			t.Fatalf("got %+v", r)
 		}
 	})

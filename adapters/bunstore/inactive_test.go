@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWorkOfInactiveAccountsIsNotDue checks that provisioning jobs and domain checks of a suspended
-// account are not due until the account is resumed, and that its domains are not counted.
+// TestWorkOfInactiveAccountsIsNotDue checks a suspended account. Its provisioning jobs and domain
+// checks are not due until the account is resumed, and its domains are not counted.
 func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

@@ -134,20 +134,20 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 
 func TestRemovingIntegrationFreesItsMailboxes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		h.beginSession(t, s, h.one, 0, 1)
-		h.setConnection(t, s, h.one, 1, integration.ConnectionConnected)
-		must(t, "remove", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil))
-		requireIntegrations(t, s, h.owner, h.two)
-		_, _, err := s.Integration(t.Context(), h.owner, h.one.ID)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.beginSession(t, s, fixture.one, 0, 1)
+		fixture.setConnection(t, s, fixture.one, 1, integration.ConnectionConnected)
+		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil))
+		requireIntegrations(t, s, fixture.owner, fixture.two)
+		_, _, err := s.Integration(t.Context(), fixture.owner, fixture.one.ID)
 		requireRefusal(t, "find", err, fault.IntegrationNotFound)
-		_, err = s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, sessionID(1))
+		_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, sessionID(1))
 		requireRefusal(t, "session", err, fault.SessionNotFound)
-		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
-		h.beginSession(t, s, h.two, 0, 2)
-		h.beginSession(t, s, h.two, 1, 3)
-		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil), fault.IntegrationNotFound)
-		requireRefusal(t, "save", s.SaveIntegration(t.Context(), h.one, nil), fault.IntegrationNotFound)
+		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
+		fixture.beginSession(t, s, fixture.two, 0, 2)
+		fixture.beginSession(t, s, fixture.two, 1, 3)
+		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil), fault.IntegrationNotFound)
+		requireRefusal(t, "save", s.SaveIntegration(t.Context(), fixture.one, nil), fault.IntegrationNotFound)
 	})
 }
 
@@ -241,9 +241,9 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// requireCommitted checks changes that store an idempotent answer. A change whose key was taken
-// over must fail and store nothing. unchanged checks that nothing was stored. A change that holds
-// its key must store the answer.
+// requireCommitted checks changes that store an answer for an Idempotency-Key. If the key was taken
+// over, a change must fail and store nothing, which the function unchanged checks. If the change
+// has its key, it must store the answer.
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
@@ -255,7 +255,7 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		_, won, err := s.TakeOver(t.Context(), lost, c)
 		must(t, "take over", err)
 		if !won {
-			t.Fatal("a dead owner's key was not taken over")
+			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		requireRefusal(t, what, change(newCompletion(c, lost)), fault.KeyInProgress)
 		unchanged()

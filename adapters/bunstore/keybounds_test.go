@@ -28,35 +28,36 @@ func equalPrefix(a, b netip.Prefix) bool { return a == b }
 func TestKeyIsFoundWithItsBounds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k := apiKey(ann, 1)
-		k.Bounds, k.CreatedBy = someBounds(t), "20000000-0000-4000-8000-000000000077"
-		must(t, "issue", s.IssueKey(t.Context(), k, nil))
-		caller, err := s.Caller(t.Context(), k.Hash)
+		key := apiKey(ann, 1)
+		key.Bounds, key.CreatedBy = someBounds(t), "20000000-0000-4000-8000-000000000077"
+		must(t, "issue", s.IssueKey(t.Context(), key, nil))
+		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
-		if diff := cmp.Diff(k.Bounds, caller.Bounds, cmp.Comparer(equalPrefix)); diff != "" || caller.KeyName != k.Name || !caller.SecretUntil.IsZero() {
+		if diff := cmp.Diff(key.Bounds, caller.Bounds, cmp.Comparer(equalPrefix)); diff != "" || caller.KeyName != key.Name || !caller.SecretUntil.IsZero() {
 			t.Fatalf("%+v: %s", caller, diff)
 		}
-		got, err := s.AccountKey(t.Context(), ann, k.ID)
+		got, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
-		if diff := cmp.Diff(k, got, cmp.Comparer(equalPrefix)); diff != "" {
+		if diff := cmp.Diff(key, got, cmp.Comparer(equalPrefix)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
-// TestKeyOfEarlierReleaseHasNoBounds deletes the row that earlier releases do not write.
+// TestKeyOfEarlierReleaseHasNoBounds deletes the row with the bounds, because earlier releases do
+// not write it.
 func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		k := newKey(t, s, newAccount(t, s, "ann"), 1)
-		_, err := s.db.NewDelete().Model((*keyBoundsRow)(nil)).Where("key_id = ?", k.ID).Exec(t.Context())
+		key := newKey(t, s, newAccount(t, s, "ann"), 1)
+		_, err := s.db.NewDelete().Model((*keyBoundsRow)(nil)).Where("key_id = ?", key.ID).Exec(t.Context())
 		must(t, "delete bounds", err)
-		caller, err := s.Caller(t.Context(), k.Hash)
+		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
 			t.Fatal(diff)
 		}
-		must(t, "rotate", s.RotateKey(t.Context(), k.Account, k.ID, apiKey(k.Account, 2)))
-		caller, err = s.Caller(t.Context(), apiKey(k.Account, 2).Hash)
+		must(t, "rotate", s.RotateKey(t.Context(), key.Account, key.ID, apiKey(key.Account, 2)))
+		caller, err = s.Caller(t.Context(), apiKey(key.Account, 2).Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
 			t.Fatal(diff)
@@ -64,13 +65,14 @@ func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
 	})
 }
 
-// TestDamagedBoundsPermitNothing checks that a row that cannot be read does not remove a bound.
+// TestDamagedBoundsPermitNothing checks that a key with bounds that cannot be read does not become
+// a key without bounds.
 func TestDamagedBoundsPermitNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		k := newKey(t, s, newAccount(t, s, "ann"), 1)
-		_, err := s.db.NewUpdate().Model((*keyBoundsRow)(nil)).Set("networks = 'everywhere'").Where("key_id = ?", k.ID).Exec(t.Context())
+		key := newKey(t, s, newAccount(t, s, "ann"), 1)
+		_, err := s.db.NewUpdate().Model((*keyBoundsRow)(nil)).Set("networks = 'everywhere'").Where("key_id = ?", key.ID).Exec(t.Context())
 		must(t, "damage bounds", err)
-		if caller, err := s.Caller(t.Context(), k.Hash); err == nil || caller.KeyID != "" {
+		if caller, err := s.Caller(t.Context(), key.Hash); err == nil || caller.KeyID != "" {
 			t.Fatalf("got %+v, %v", caller, err)
 		}
 	})
@@ -79,16 +81,16 @@ func TestDamagedBoundsPermitNothing(t *testing.T) {
 func TestReplacedKeysKeepTheirBounds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k := apiKey(ann, 1)
-		k.Bounds = someBounds(t)
-		must(t, "issue", s.IssueKey(t.Context(), k, nil))
-		must(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 2)))
+		key := apiKey(ann, 1)
+		key.Bounds = someBounds(t)
+		must(t, "issue", s.IssueKey(t.Context(), key, nil))
+		must(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 2)))
 		replaced, err := s.ReplaceKey(t.Context(), apiKey(ann, 2).ID, apiKey("", 3))
 		must(t, "replace", err)
 		caller, err := s.Caller(t.Context(), apiKey(ann, 3).Hash)
 		must(t, "caller", err)
 		for _, got := range []access.Bounds{replaced.Bounds, caller.Bounds} {
-			if diff := cmp.Diff(k.Bounds, got, cmp.Comparer(equalPrefix)); diff != "" {
+			if diff := cmp.Diff(key.Bounds, got, cmp.Comparer(equalPrefix)); diff != "" {
 				t.Error(diff)
 			}
 		}
@@ -106,8 +108,8 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 		for pages := 1; ; pages++ {
 			p, err := s.KeyPage(t.Context(), ann, q)
 			must(t, "list", err)
-			for _, k := range p.Entries {
-				got += k.ID[len(k.ID)-1:]
+			for _, key := range p.Entries {
+				got += key.ID[len(key.ID)-1:]
 			}
 			got += " "
 			if q.After = p.Next; q.After == "" {
@@ -126,48 +128,48 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 // secretHash returns the hash of a new secret of a key.
 func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
 
-func renewal(k access.Key, n byte, at time.Time) access.Key {
-	k.Hash, k.Hint, k.CreatedAt = secretHash(n), "efgh", at
-	return k
+func renewal(key access.Key, n byte, at time.Time) access.Key {
+	key.Hash, key.Hint, key.CreatedAt = secretHash(n), "efgh", at
+	return key
 }
 
 func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		until := now.Add(24 * time.Hour)
-		must(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 1, now), until, nil))
-		old, err := s.Caller(t.Context(), k.Hash)
+		must(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 1, now), until, nil))
+		old, err := s.Caller(t.Context(), key.Hash)
 		must(t, "old secret", err)
 		fresh, err := s.Caller(t.Context(), secretHash(1))
 		must(t, "new secret", err)
-		if old.KeyID != k.ID || fresh.KeyID != k.ID || !old.SecretUntil.Equal(until) || !fresh.SecretUntil.IsZero() {
+		if old.KeyID != key.ID || fresh.KeyID != key.ID || !old.SecretUntil.Equal(until) || !fresh.SecretUntil.IsZero() {
 			t.Fatalf("old %+v, new %+v", old, fresh)
 		}
-		stored, err := s.AccountKey(t.Context(), ann, k.ID)
+		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
-		if stored.Hint != "efgh" || stored.Name != k.Name || !stored.CreatedAt.Equal(k.CreatedAt) {
+		if stored.Hint != "efgh" || stored.Name != key.Name || !stored.CreatedAt.Equal(key.CreatedAt) {
 			t.Fatalf("got %+v", stored)
 		}
 	})
 }
 
-// TestRenewalShortensEarlierOverlaps checks that a rotation without overlap leaves one secret, and
-// that expired secrets are deleted.
+// TestRenewalShortensEarlierOverlaps checks that only one secret is valid after a rotation without
+// overlap, and that expired secrets are deleted.
 func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		key, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
 		must(t, "renew the other key", s.RenewKey(t.Context(), ann, other.ID, renewal(other, 9, now), now.Add(72*time.Hour), nil))
-		must(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 1, now), now.Add(72*time.Hour), nil))
-		must(t, "renew again", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 2, now), now.Add(time.Hour), nil))
-		first, err := s.Caller(t.Context(), k.Hash)
+		must(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(72*time.Hour), nil))
+		must(t, "renew again", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 2, now), now.Add(time.Hour), nil))
+		first, err := s.Caller(t.Context(), key.Hash)
 		must(t, "first secret", err)
 		if !first.SecretUntil.Equal(now.Add(time.Hour)) {
 			t.Fatalf("the first secret is valid until %s", first.SecretUntil)
 		}
-		must(t, "renew without overlap", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
-		for _, hash := range [][32]byte{k.Hash, secretHash(1), secretHash(2)} {
+		must(t, "renew without overlap", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
+		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2)} {
 			_, err := s.Caller(t.Context(), hash)
 			requireRefusal(t, "an old secret", err, fault.InvalidAPIKey)
 		}
@@ -181,17 +183,17 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 func TestRevocationEndsAllSecrets(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		k := newKey(t, s, ann, 1)
-		must(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 1, now), now.Add(time.Hour), nil))
-		requireRefusal(t, "a different account revokes", s.EndKey(t.Context(), bob, k.ID, now, nil), fault.KeyRevoked)
-		must(t, "revoke", s.EndKey(t.Context(), ann, k.ID, now, nil))
-		for _, hash := range [][32]byte{k.Hash, secretHash(1)} {
+		key := newKey(t, s, ann, 1)
+		must(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(time.Hour), nil))
+		requireRefusal(t, "a different account revokes", s.EndKey(t.Context(), bob, key.ID, now, nil), fault.KeyRevoked)
+		must(t, "revoke", s.EndKey(t.Context(), ann, key.ID, now, nil))
+		for _, hash := range [][32]byte{key.Hash, secretHash(1)} {
 			_, err := s.Caller(t.Context(), hash)
 			requireRefusal(t, "a secret", err, fault.InvalidAPIKey)
 		}
-		requireRefusal(t, "revoke again", s.EndKey(t.Context(), ann, k.ID, now, nil), fault.KeyRevoked)
-		requireRefusal(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 2, now), now, nil), fault.KeyRevoked)
-		stored, err := s.AccountKey(t.Context(), ann, k.ID)
+		requireRefusal(t, "revoke again", s.EndKey(t.Context(), ann, key.ID, now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 2, now), now, nil), fault.KeyRevoked)
+		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
 		if !stored.RevokedAt.Equal(now) {
 			t.Fatalf("got %+v", stored)
@@ -202,23 +204,23 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		k := newKey(t, s, ann, 1)
-		for _, id := range []string{k.ID, strings.ToUpper(k.ID), "nonsense", ""} {
+		key := newKey(t, s, ann, 1)
+		for _, id := range []string{key.ID, strings.ToUpper(key.ID), "nonsense", ""} {
 			_, err := s.AccountKey(t.Context(), bob, id)
 			requireRefusal(t, "find", err, fault.KeyNotFound)
 		}
-		requireRefusal(t, "renew", s.RenewKey(t.Context(), bob, k.ID, renewal(k, 1, now), now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKey(t.Context(), bob, key.ID, renewal(key, 1, now), now, nil), fault.KeyRevoked)
 	})
 }
 
-// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key does not
-// expire.
+// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key has no
+// expiry.
 func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error {
-			return s.RenewKey(t.Context(), ann, k.ID, renewal(k, byte(i+1), now), now.Add(time.Hour), nil)
+			return s.RenewKey(t.Context(), ann, key.ID, renewal(key, byte(i+1), now), now.Add(time.Hour), nil)
 		})
 		current := 0
 		for i, err := range errs {

@@ -260,8 +260,7 @@ func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 	})
 }
 
-// pausingHook pauses the first statement that contains text, after the statement has run. It counts
-// these statements.
+// pausingHook pauses after the first statement that contains text. It counts these statements.
 type pausingHook struct {
 	text           string
 	ran            atomic.Int32
@@ -297,9 +296,10 @@ func waitForLock(t *testing.T, s *Store) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. The reservation is the first to lock
-// the domain in one run, and the deletion in the other. Both lock the tenant before the domain.
-// Otherwise PostgreSQL would abort one of the two transactions, and the store would run it again.
+// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. In one run the reservation is the
+// first to lock the domain, and in the other the deletion is. Both lock the tenant before the
+// domain. Otherwise they would deadlock: PostgreSQL would abort one of the two transactions, and
+// the store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {

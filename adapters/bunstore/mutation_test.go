@@ -21,19 +21,19 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// site is an expression of this package's source that has mutants. A mutant is an expression that
-// could be there by mistake.
+// site is an expression of this package's source that has mutants. A mutant is a wrong expression
+// that a programmer could have written instead.
 type site struct {
 	file     string
 	pos, end int
-	where    string // for people
+	where    string // where    string // the place in the source, for messages
 	mutants  []string
 }
 
 // ownerCondition matches a condition on the owner.
 var ownerCondition = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
 
-// sqlFile is a source file that is searched for sites.
+// sqlFile is a source file in which the test searches for sites.
 type sqlFile struct {
 	name   string
 	source []byte
@@ -56,7 +56,7 @@ func (f *sqlFile) add(n ast.Node, mutants ...string) {
 	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, at.Line, line), mutants})
 }
 
-// visit adds the sites of a node. It reports whether the node's children can have further sites.
+// visit adds the sites of a node. It reports whether the node's children may contain further sites.
 func (f *sqlFile) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.StructType:
@@ -116,8 +116,8 @@ func withoutOwner(sql string) (all []string) {
 	return all
 }
 
-// reversed returns the argument of Order or OrderExpr with the direction of its first term reversed.
-// The further terms only make the order stable.
+// reversed returns the argument of Order or OrderExpr with the direction of its first term
+// reversed. The other terms only make the order unambiguous.
 func reversed(sql string) string {
 	end, depth := len(sql)-1, 0
 	for i, c := range sql {
@@ -136,8 +136,8 @@ func reversed(sql string) string {
 	return sql[:end] + " DESC" + sql[end:]
 }
 
-// toVar turns a declaration of text constants into a declaration of variables, so that a mutant can
-// be one of their values.
+// toVar replaces the declaration of a text constant by the declaration of a variable, so that its
+// value can be a mutant.
 func (f *sqlFile) toVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
@@ -168,7 +168,8 @@ func sqlFiles(t *testing.T) (all []*sqlFile) {
 }
 
 // mutated returns the source in which each site calls the function mutant (see choice), which
-// chooses between the original and the mutants. mutated adds the mutants to number.
+// chooses between the original and the mutants. It adds the numbers of the mutants to the map
+// number.
 func (f *sqlFile) mutated(number map[int]string) []byte {
 	source := bytes.Clone(f.source)
 	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
@@ -200,7 +201,7 @@ func mutant[T any](first int, original T, mutants ...T) T {
 }
 `
 
-// redundant holds mutants that change nothing, with the reason.
+// redundant lists mutants that do not change the behaviour, with the reason.
 var redundant = map[string]string{
 	`JOIN tenant_holders AS h ON 1 = 1 AND h.guid`:  "a GUID has one row of a tenant, that of its holder",
 	`"(" + "mc.mailbox_id = ?"`:                     "joinConnections ignores the connections of other mailboxes",
@@ -238,9 +239,9 @@ var redundant = map[string]string{
 
 // TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and requires
 // that a test fails for each mutant. A mutant lacks one condition, one transaction or one limit, or
-// it reverses one order. The runs take long, so they need TENANTRY_SOAK. Without this variable the
-// test checks only that every entry of redundant still applies. A part of a mutant's name selects
-// it with -run.
+// it reverses one order. The runs take long, so the test needs TENANTRY_SOAK. Without this variable
+// the test checks only that every entry of redundant still belongs to a mutant. To run one mutant,
+// use -run with a part of its name.
 func TestEveryConditionIsTested(t *testing.T) {
 	t.Parallel()
 	number, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
@@ -288,7 +289,7 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 }
 
-// unmutated are the tests that do not run on mutants: those on PostgreSQL, and
+// unmutated is the pattern of the tests that do not run on mutants: those on PostgreSQL, and
 // TestEveryConditionIsTested itself.
 const unmutated = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 

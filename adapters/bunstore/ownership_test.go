@@ -15,8 +15,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// ownedTables hold rows of accounts. A statement must name the account once for each time that it
-// names such a table.
+// ownedTables contain rows of accounts. A statement must have a condition on the account for each
+// time that it uses such a table.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
@@ -29,7 +29,7 @@ var ownedTables = []string{
 	"webhooks", "webhook_deliveries",
 }
 
-// unowned holds the statements that may reach across accounts, with the reason.
+// unowned lists the statements that may use rows of several accounts, with the reason.
 var unowned = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                  "the operator's command asks whether an address is taken",
 	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:              "the operator's command lists all accounts",
@@ -111,12 +111,12 @@ type statementSet struct {
 	all map[string]bool
 }
 
-// seenStatements are the statements that tests ran on the stores of eachStore.
+// seenStatements are the statements that the tests ran on the stores of eachStore.
 var seenStatements = statementSet{all: map[string]bool{}}
 
 type unseenKey struct{}
 
-// unseen returns a context for statements that no test runs, such as migrations.
+// unseen returns a context whose statements are not collected, such as those of migrations.
 func unseen(ctx context.Context) context.Context { return context.WithValue(ctx, unseenKey{}, true) }
 
 func (*statementSet) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
@@ -130,8 +130,8 @@ func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 	s.all[withoutValues(e.Query)] = true
 }
 
-// withoutValues returns a statement with an empty text for each quoted value. A regular expression
-// would take a tenth of the time of all tests of this package.
+// withoutValues returns a statement in which each quoted value is replaced by an empty one. It uses
+// no regular expression, because that would take a tenth of the time of all tests of this package.
 func withoutValues(statement string) string {
 	var kept strings.Builder
 	parts := strings.Split(statement, "'") // every second part is in quotes
@@ -140,7 +140,7 @@ func withoutValues(statement string) string {
 		switch {
 		case last:
 			kept.WriteString(parts[i])
-		case i == 0 || parts[i] != "": // an empty part is a doubled quote inside a value
+		case i == 0 || parts[i] != "": // case i == 0 || parts[i] != "": // an empty part comes from a doubled quote in a value
 			kept.WriteString(strings.TrimSuffix(parts[i], "X") + "''")
 		}
 	}
@@ -148,7 +148,7 @@ func withoutValues(statement string) string {
 }
 
 // TestEveryStatementNamesTheOwner checks the statements of all tests of this package. It is
-// parallel, so it continues when the other tests have ended.
+// parallel, so its checks run after the other tests have ended.
 func TestEveryStatementNamesTheOwner(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -167,7 +167,7 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 		}
 	}
 	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
-		return // some statements were not run
+		return // return // only some of the tests ran, so statements are missing
 	}
 	for exception := range unowned {
 		if !used[exception] {

@@ -33,9 +33,9 @@ func claimRefreshes(t testing.TB, s *Store, before, at time.Time, most int) (ids
 	return ids
 }
 
-func (h integrationFixture) saveRefresh(t testing.TB, s *Store, i integration.Integration, began time.Time, connections ...integration.Connection) int {
+func (fixture integrationFixture) saveRefresh(t testing.TB, s *Store, i integration.Integration, began time.Time, connections ...integration.Connection) int {
 	t.Helper()
-	stored, err := s.SaveRefresh(t.Context(), h.owner, i, began, connections, nil)
+	stored, err := s.SaveRefresh(t.Context(), fixture.owner, i, began, connections, nil)
 	must(t, "save refresh", err)
 	return stored
 }
@@ -115,95 +115,95 @@ func TestAccountsWithoutActivePlanAreNotRefreshed(t *testing.T) {
 
 func TestRequestedRefreshCountsAsBegun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		h.saveRefresh(t, s, h.one, now.Add(time.Hour))
-		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), h.two.ID)
-		h.saveRefresh(t, s, h.two, now) // a second refresh began before the first one was saved
-		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), h.one.ID)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour))
+		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.two.ID)
+		fixture.saveRefresh(t, s, fixture.two, now) // a second refresh began before the first one was saved
+		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.one.ID)
 	})
 }
 
 func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		was := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
-		seen := h.newConnection(h.one, 0, integration.ConnectionFailed)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		was := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		seen := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
 		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
 		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
-		fresh := h.newConnection(h.one, 1, integration.ConnectionConnected)
-		after := withAllFieldsChanged(h.one)
-		if n := h.saveRefresh(t, s, after, was.UpdatedAt, seen, fresh); n != 2 {
+		fresh := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
+		after := withAllFieldsChanged(fixture.one)
+		if n := fixture.saveRefresh(t, s, after, was.UpdatedAt, seen, fresh); n != 2 {
 			t.Fatalf("%d were stored", n)
 		}
 		seen.ID = was.ID
-		h.requireConnection(t, "seen", s, h.one, 0, seen)
-		h.requireConnection(t, "new", s, h.one, 1, fresh)
-		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = h.one.Provider, h.one.Name, h.one.CredentialFields, h.one.CreatedAt
+		fixture.requireConnection(t, "seen", s, fixture.one, 0, seen)
+		fixture.requireConnection(t, "new", s, fixture.one, 1, fresh)
+		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.one.Provider, fixture.one.Name, fixture.one.CredentialFields, fixture.one.CreatedAt
 		requireIntegration(t, s, after, 10)
 	})
 }
 
 func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		more := addDomain(t, s, h.owner, guid(1), "more.test")
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		more := addDomain(t, s, fixture.owner, guid(1), "more.test")
 		for _, local := range []string{"a", "b", "c"} {
-			h.boxes = append(h.boxes, addMailbox(t, s, h.owner, more, local, mailbox.Ready))
+			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
 		}
-		changed := h.setConnection(t, s, h.one, 0, integration.ConnectionDisconnecting)
-		theirs := h.setConnection(t, s, h.two, 1, integration.ConnectionPending)
-		former := h.setConnection(t, s, h.two, 2, integration.ConnectionDisconnected)
-		held := h.setConnection(t, s, h.two, 3, integration.ConnectionOther)
-		gone := h.newConnection(h.one, 0, integration.ConnectionConnected)
+		changed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnecting)
+		theirs := fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionPending)
+		former := fixture.setConnection(t, s, fixture.two, 2, integration.ConnectionDisconnected)
+		held := fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionOther)
+		gone := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
 		gone.MailboxID = unknownMailboxID
 		foreign := gone
 		foreign.MailboxID = newIntegrationFixture(t, s, "bob", 2).boxes[0].ID
-		saveDiscovery(t, s, h.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
+		saveDiscovery(t, s, fixture.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
 		discovered := gone
-		discovered.MailboxID = findMailbox(t, s, h.owner, "found@ann.test").ID
-		stored := h.saveRefresh(t, s, h.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
-			h.newConnection(h.one, 0, integration.ConnectionConnected), h.newConnection(h.one, 1, integration.ConnectionConnected),
-			h.newConnection(h.one, 2, integration.ConnectionConnected), h.newConnection(h.one, 3, integration.ConnectionFailed),
-			h.newConnection(h.one, 4, integration.ConnectionFailed), h.newConnection(h.one, 4, integration.ConnectionConnected))
+		discovered.MailboxID = findMailbox(t, s, fixture.owner, "found@ann.test").ID
+		stored := fixture.saveRefresh(t, s, fixture.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
+			fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected),
+			fixture.newConnection(fixture.one, 2, integration.ConnectionConnected), fixture.newConnection(fixture.one, 3, integration.ConnectionFailed),
+			fixture.newConnection(fixture.one, 4, integration.ConnectionFailed), fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
 		if stored != 2 {
 			t.Fatalf("%d were stored", stored)
 		}
-		h.requireConnection(t, "changed", s, h.one, 0, changed)
-		h.requireConnection(t, "held elsewhere, and refused", s, h.one, 1, integration.Connection{})
-		h.requireConnection(t, "held elsewhere", s, h.two, 1, theirs)
-		h.requireConnection(t, "free elsewhere", s, h.one, 2, h.newConnection(h.one, 2, integration.ConnectionConnected))
-		h.requireConnection(t, "free there", s, h.two, 2, former)
-		h.requireConnection(t, "failed here", s, h.one, 3, integration.Connection{})
-		h.requireConnection(t, "and held there", s, h.two, 3, held)
-		h.requireConnection(t, "told twice", s, h.one, 4, h.newConnection(h.one, 4, integration.ConnectionConnected))
+		fixture.requireConnection(t, "changed", s, fixture.one, 0, changed)
+		fixture.requireConnection(t, "held elsewhere, and refused", s, fixture.one, 1, integration.Connection{})
+		fixture.requireConnection(t, "held elsewhere", s, fixture.two, 1, theirs)
+		fixture.requireConnection(t, "free elsewhere", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
+		fixture.requireConnection(t, "free there", s, fixture.two, 2, former)
+		fixture.requireConnection(t, "failed here", s, fixture.one, 3, integration.Connection{})
+		fixture.requireConnection(t, "and held there", s, fixture.two, 3, held)
+		fixture.requireConnection(t, "told twice", s, fixture.one, 4, fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
 	})
 }
 
 func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n := range 4 {
-			d := addDomain(t, s, h.owner, guid(1), []string{"a.test", "b.test", "c.test", "e.test"}[n])
+			d := addDomain(t, s, fixture.owner, guid(1), []string{"a.test", "b.test", "c.test", "e.test"}[n])
 			for _, local := range []string{"a", "b", "c"} {
-				h.boxes = append(h.boxes, addMailbox(t, s, h.owner, d, local, mailbox.Ready))
+				fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, d, local, mailbox.Ready))
 			}
 		}
 		var seen []integration.Connection
-		for box := range h.boxes {
-			seen = append(seen, h.newConnection(h.one, box, integration.ConnectionConnected))
+		for box := range fixture.boxes {
+			seen = append(seen, fixture.newConnection(fixture.one, box, integration.ConnectionConnected))
 		}
-		errs := concurrently(len(h.boxes)+2, func(n int) error {
-			if n >= len(h.boxes) {
-				_, err := s.SaveRefresh(t.Context(), h.owner, h.one, now, seen, nil)
+		errs := concurrently(len(fixture.boxes)+2, func(n int) error {
+			if n >= len(fixture.boxes) {
+				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now, seen, nil)
 				return err
 			}
-			return s.BeginSession(t.Context(), h.owner, newSession(h.two, h.boxes[n], n), connectionID(5000+n), now)
+			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.two, fixture.boxes[n], n), connectionID(5000+n), now)
 		})
-		must(t, "a refresh", errs[len(h.boxes)])
-		must(t, "the other refresh", errs[len(h.boxes)+1])
-		begun := countWinners(t, errs[:len(h.boxes)], fault.ConnectedElsewhere)
-		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: begun, Pending: begun})
-		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{Total: len(h.boxes) - begun, Connected: len(h.boxes) - begun})
+		must(t, "a refresh", errs[len(fixture.boxes)])
+		must(t, "the other refresh", errs[len(fixture.boxes)+1])
+		begun := countWinners(t, errs[:len(fixture.boxes)], fault.ConnectedElsewhere)
+		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: begun, Pending: begun})
+		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{Total: len(fixture.boxes) - begun, Connected: len(fixture.boxes) - begun})
 	})
 }
 
@@ -257,9 +257,9 @@ func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) con
 
 func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
 
-// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. The mailboxes
-// are read in two statements. These use indexes, because the tables also have rows of other
-// accounts. Each batch is stored, with its events, in a few statements. The log shows the duration.
+// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. Two
+// statements read the mailboxes. They must use indexes, because the tables also have rows of other
+// accounts. Each batch is stored, with its events, in a few statements. The test logs the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var seen statementCounter
@@ -318,7 +318,7 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {
 			continue
 		}
-		var columns []bun.Ident // besides account_id, which comes first
+		var columns []bun.Ident // var columns []bun.Ident // without account_id, which is the first column
 		for _, c := range table.Columns[1:] {
 			columns = append(columns, bun.Ident(c.Name))
 		}
@@ -328,24 +328,25 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
 
-// The stored connections are those of the listing that began last, whichever refresh ends last.
+// TestOlderListingDoesNotOverwriteNewerOne checks that the stored connections are those of the
+// listing that began last, whichever refresh ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		listed := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
-			c := h.newConnection(h.one, 0, status)
+			c := fixture.newConnection(fixture.one, 0, status)
 			c.UpdatedAt = at
 			return c
 		}
 		early, late := now.Add(time.Minute), now.Add(2*time.Minute)
-		if n := h.saveRefresh(t, s, h.one, late, listed(integration.ConnectionConnected, late)); n != 1 {
+		if n := fixture.saveRefresh(t, s, fixture.one, late, listed(integration.ConnectionConnected, late)); n != 1 {
 			t.Fatalf("the newer listing stored %d", n)
 		}
-		if n := h.saveRefresh(t, s, h.one, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
+		if n := fixture.saveRefresh(t, s, fixture.one, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
 			t.Fatalf("the older listing stored %d", n)
 		}
 		again := late.Add(time.Minute)
-		if n := h.saveRefresh(t, s, h.one, again, listed(integration.ConnectionFailed, again)); n != 1 {
+		if n := fixture.saveRefresh(t, s, fixture.one, again, listed(integration.ConnectionFailed, again)); n != 1 {
 			t.Fatalf("the next listing stored %d", n)
 		}
 	})

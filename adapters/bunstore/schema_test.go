@@ -42,8 +42,9 @@ func TestPlansAreSeeded(t *testing.T) {
 	}
 }
 
-// TestPrimaryKeysBeginWithAccount checks that the primary key of every table, except the tables in
-// shared, begins with account_id. A PostgreSQL cluster can then shard by account.
+// TestPrimaryKeysBeginWithAccount checks that the primary key of every table begins with
+// account_id, so that a PostgreSQL cluster can shard by account. The tables in shared are
+// exceptions.
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	shared := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
 	s := migrated(t, Memory)

@@ -24,13 +24,13 @@ import (
 )
 
 // blockChange returns the nth change, which blocks a mailbox of the tenant.
-func (w sendLimitFixture) blockChange(box, n int) sendlimit.Change {
-	return w.newChange(box, n, sendlimit.Blocked)
+func (fixture sendLimitFixture) blockChange(box, n int) sendlimit.Change {
+	return fixture.newChange(box, n, sendlimit.Blocked)
 }
 
-func (w sendLimitFixture) newChange(box, n int, action sendlimit.Action) sendlimit.Change {
-	return sendlimit.Change{Box: w.boxes[box].ID, Scope: "a.test", Action: action, At: dueTime.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
-		Event: sendlimit.Event{Tenant: w.guid, Address: w.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
+func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) sendlimit.Change {
+	return sendlimit.Change{Box: fixture.boxes[box].ID, Scope: "a.test", Action: action, At: dueTime.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
+		Event: sendlimit.Event{Tenant: fixture.guid, Address: fixture.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
 }
 
 // saveTime is the time at which these tests save changes.
@@ -43,9 +43,9 @@ func doneChanges(all ...sendlimit.Change) ports.SendChanges {
 
 // requireEvents checks the events of the account, newest first. The time of each event must match
 // the time in its id. It returns the events with their ids and times.
-func (w sendLimitFixture) requireEvents(t testing.TB, s *Store, want ...sendlimit.Event) []sendlimit.Event {
+func (fixture sendLimitFixture) requireEvents(t testing.TB, s *Store, want ...sendlimit.Event) []sendlimit.Event {
 	t.Helper()
-	page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 200})
+	page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 200})
 	plain := ports.EventPage{Total: page.Total}
 	for _, e := range page.Events {
 		if !e.At.Truncate(time.Millisecond).Equal(ident.Time(e.ID)) {
@@ -60,47 +60,47 @@ func (w sendLimitFixture) requireEvents(t testing.TB, s *Store, want ...sendlimi
 	return page.Events
 }
 
-func (w sendLimitFixture) blockedAt(t testing.TB, s *Store, box int) time.Time {
+func (fixture sendLimitFixture) blockedAt(t testing.TB, s *Store, box int) time.Time {
 	t.Helper()
-	m, err := s.Mailbox(t.Context(), w.owner, w.guid, w.boxes[box].ID)
+	m, err := s.Mailbox(t.Context(), fixture.owner, fixture.guid, fixture.boxes[box].ID)
 	must(t, "find mailbox", err)
 	return m.BlockedAt
 }
 
 func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		block := w.blockChange(0, 1)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(block)))
-		event := w.requireEvents(t, s, block.Event)[0]
-		if at := w.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !w.blockedAt(t, s, 1).IsZero() {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		block := fixture.blockChange(0, 1)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
+		event := fixture.requireEvents(t, s, block.Event)[0]
+		if at := fixture.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
 		}
-		if boxes := w.listBoxes(t, s, r); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, run); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
-		requireScopesWithRules(t, s, w.owner, w.guid, "a.test")
-		free := w.newChange(0, 2, sendlimit.Unblocked)
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(free)))
-		w.requireEvents(t, s, free.Event, block.Event)
-		if at := w.blockedAt(t, s, 0); !at.IsZero() {
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test")
+		free := fixture.newChange(0, 2, sendlimit.Unblocked)
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(free)))
+		fixture.requireEvents(t, s, free.Event, block.Event)
+		if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("still blocked at %s", at)
 		}
-		if boxes := w.listBoxes(t, s, r); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
+		if boxes := fixture.listBoxes(t, s, run); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
 			t.Fatalf("listed %+v", boxes)
 		}
-		requireScopesWithRules(t, s, w.owner, w.guid)
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid)
 	})
 }
 
 func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r, stays := w.claim(t, s), w.blockChange(1, 2)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), stays)))
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 3, sendlimit.Unblocked))))
-		if b := w.listBoxes(t, s, r)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || w.blockedAt(t, s, 1).IsZero() {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run, stays := fixture.claim(t, s), fixture.blockChange(1, 2)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1), stays)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(0, 3, sendlimit.Unblocked))))
+		if b := fixture.listBoxes(t, s, run)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || fixture.blockedAt(t, s, 1).IsZero() {
 			t.Fatalf("the other mailbox is %+v", b)
 		}
 	})
@@ -124,9 +124,9 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 		}
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
-		for _, w := range []sendLimitFixture{one, two} {
-			if w.blockedAt(t, s, 0).IsZero() || !w.blockedAt(t, s, 1).IsZero() {
-				t.Fatalf("blocked are %s and %s", w.blockedAt(t, s, 0), w.blockedAt(t, s, 1))
+		for _, fixture := range []sendLimitFixture{one, two} {
+			if fixture.blockedAt(t, s, 0).IsZero() || !fixture.blockedAt(t, s, 1).IsZero() {
+				t.Fatalf("blocked are %s and %s", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
 			}
 		}
 	})
@@ -134,15 +134,15 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 
 func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
 		var want []sendlimit.Event
 		for n, at := range []time.Time{saveTime, saveTime, saveTime.Add(-24 * time.Hour), saveTime.Add(time.Second)} {
-			c := w.newChange(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
+			c := fixture.newChange(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
 			want = append([]sendlimit.Event{c.Event}, want...)
 		}
-		events := w.requireEvents(t, s, want...)
+		events := fixture.requireEvents(t, s, want...)
 		for n, e := range slices.Backward(events[:3]) {
 			if !e.At.After(events[n+1].At) {
 				t.Fatalf("%s after %s", e.At, events[n+1].At)
@@ -156,12 +156,12 @@ func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 
 func TestLaterEventOfOneTenantDoesNotDelayEventsOfOthers(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, w.owner, 2)
-		late, c := other.blockChange(0, 1), w.blockChange(0, 2)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, fixture.owner, 2)
+		late, c := other.blockChange(0, 1), fixture.blockChange(0, 2)
 		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{At: saveTime.Add(time.Hour), Done: []sendlimit.Change{late}}))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), w.claim(t, s), doneChanges(c)))
-		if events := w.requireEvents(t, s, late.Event, c.Event); !events[1].At.Equal(saveTime) {
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), fixture.claim(t, s), doneChanges(c)))
+		if events := fixture.requireEvents(t, s, late.Event, c.Event); !events[1].At.Equal(saveTime) {
 			t.Fatalf("the event is of %s, want %s", events[1].At, saveTime)
 		}
 	})
@@ -169,32 +169,32 @@ func TestLaterEventOfOneTenantDoesNotDelayEventsOfOthers(t *testing.T) {
 
 func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		block, twin := w.blockChange(0, 1), w.blockChange(0, 2)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		block, twin := fixture.blockChange(0, 1), fixture.blockChange(0, 2)
 		for _, c := range []sendlimit.Change{block, block, twin} {
-			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(c)))
+			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(c)))
 		}
-		event := w.requireEvents(t, s, block.Event)[0]
-		if at := w.blockedAt(t, s, 0); !at.Equal(event.At) {
+		event := fixture.requireEvents(t, s, block.Event)[0]
+		if at := fixture.blockedAt(t, s, 0); !at.Equal(event.At) {
 			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
 		}
-		free, again := w.newChange(0, 3, sendlimit.Unblocked), w.newChange(0, 4, sendlimit.Unblocked)
+		free, again := fixture.newChange(0, 3, sendlimit.Unblocked), fixture.newChange(0, 4, sendlimit.Unblocked)
 		for _, c := range []sendlimit.Change{free, again, free} {
-			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(c)))
+			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), run, doneChanges(c)))
 		}
-		w.requireEvents(t, s, free.Event, block.Event)
+		fixture.requireEvents(t, s, free.Event, block.Event)
 	})
 }
 
 func TestOneOfConcurrentRunsWritesEventOfChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		first := w.claim(t, s)
-		second := w.takeOver(t, s, first)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		first := fixture.claim(t, s)
+		second := fixture.takeOver(t, s, first)
 		held := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], doneChanges(w.blockChange(1, i), w.blockChange(0, 100+i)))
+			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], doneChanges(fixture.blockChange(1, i), fixture.blockChange(0, 100+i)))
 			return err
 		}) {
 			must(t, "save", err)
@@ -204,7 +204,7 @@ func TestOneOfConcurrentRunsWritesEventOfChange(t *testing.T) {
 				t.Fatalf("%d: held is %v", i, h)
 			}
 		}
-		if page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 200}); page.Total != 2 || len(page.Events) != 2 {
+		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 200}); page.Total != 2 || len(page.Events) != 2 {
 			t.Fatalf("%d events, total %d", len(page.Events), page.Total)
 		}
 	})
@@ -213,13 +213,13 @@ func TestOneOfConcurrentRunsWritesEventOfChange(t *testing.T) {
 func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		w, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		r := w.claim(t, s)
-		gone := w.blockChange(0, 1)
+		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
+		run := fixture.claim(t, s)
+		gone := fixture.blockChange(0, 1)
 		gone.Box = unknownMailboxID
-		block := w.blockChange(1, 3)
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, doneChanges(gone, other.blockChange(0, 2), block)))
-		w.requireEvents(t, s, block.Event)
+		block := fixture.blockChange(1, 3)
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, doneChanges(gone, other.blockChange(0, 2), block)))
+		fixture.requireEvents(t, s, block.Event)
 		if at := other.blockedAt(t, s, 0); !at.IsZero() {
 			t.Fatalf("another tenant's was blocked at %s", at)
 		}
@@ -228,23 +228,23 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 
 func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		setPolicy(t, s, w.owner, w.guid, "a.test", 5)
-		setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 5)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
+		setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 5)
 		both := []string{"a.test", sendlimit.TenantWide}
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
-		requireScopesWithRules(t, s, w.owner, w.guid, both...)
-		removeAllDomains(t, s, w.owner, w.guid)
-		other := addSendLimitTenant(t, s, w.owner, 2)
-		setPolicy(t, s, w.owner, other.guid, "a.test", 5)
-		removeAllDomains(t, s, w.owner, other.guid)
-		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
-		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: []string{"b.test"}}))
-		requireScopesWithRules(t, s, w.owner, w.guid, both...)
-		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
-		requireScopesWithRules(t, s, w.owner, w.guid, sendlimit.TenantWide)
-		requireScopesWithRules(t, s, w.owner, other.guid, "a.test")
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: both}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, both...)
+		removeAllDomains(t, s, fixture.owner, fixture.guid)
+		other := addSendLimitTenant(t, s, fixture.owner, 2)
+		setPolicy(t, s, fixture.owner, other.guid, "a.test", 5)
+		removeAllDomains(t, s, fixture.owner, other.guid)
+		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"b.test"}}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, both...)
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: both}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide)
+		requireScopesWithRules(t, s, fixture.owner, other.guid, "a.test")
 	})
 }
 
@@ -254,17 +254,17 @@ func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at
 	saveAgain(t, s, owner, id, ports.Found{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)})
 }
 
-// unblockEvent returns the event that is recorded when a blocked mailbox is dropped.
-func (w sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Event {
-	e := w.newChange(box, sent, sendlimit.Unblocked).Event
+// unblockEvent returns the event that is recorded when a sync removes a blocked mailbox.
+func (fixture sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Event {
+	e := fixture.newChange(box, sent, sendlimit.Unblocked).Event
 	e.Limit = limit
 	return e
 }
 
 // requireUnblocked checks that a mailbox exists and is not blocked.
-func (w sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address string) {
+func (fixture sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address string) {
 	t.Helper()
-	all, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 	must(t, "list mailboxes", err)
 	for _, m := range all {
 		if m.Address == address && m.BlockedAt.IsZero() {
@@ -276,61 +276,61 @@ func (w sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address strin
 
 func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		setPolicy(t, s, w.owner, w.guid, "a.test", 6)
-		w.saveCounts(t, s, r, 7)
-		block := w.blockChange(0, 8)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(block)))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
+		fixture.saveCounts(t, s, run, 7)
+		block := fixture.blockChange(0, 8)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
 		for range 2 { // the clock of the sync is behind the clock of the block
-			saveSync(t, s, w.owner, w.guid, saveTime.Add(-time.Minute), w.boxes[1].Address)
+			saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
 		}
-		events := w.requireEvents(t, s, w.unblockEvent(0, 7, 6), block.Event)
+		events := fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 		if !events[0].At.After(events[1].At) {
 			t.Fatalf("unblocked at %s, the block is of %s", events[0].At, events[1].At)
 		}
 		for action, n := range map[sendlimit.Action]int{sendlimit.Blocked: 1, sendlimit.Unblocked: 1, "": 2} {
-			if page := listEvents(t, s, w.owner, ports.EventQuery{Tenant: w.guid, Action: action, Limit: 9}); page.Total != n || len(page.Events) != n {
+			if page := listEvents(t, s, fixture.owner, ports.EventQuery{Tenant: fixture.guid, Action: action, Limit: 9}); page.Total != n || len(page.Events) != n {
 				t.Fatalf("%q: %d of %d events", action, len(page.Events), page.Total)
 			}
 		}
-		saveSync(t, s, w.owner, w.guid, saveTime, w.boxes[0].Address, w.boxes[1].Address)
-		w.requireUnblocked(t, s, w.boxes[0].Address)
-		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 9, sendlimit.Unblocked))))
-		w.requireEvents(t, s, w.unblockEvent(0, 7, 6), block.Event)
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address, fixture.boxes[1].Address)
+		fixture.requireUnblocked(t, s, fixture.boxes[0].Address)
+		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.newChange(0, 9, sendlimit.Unblocked))))
+		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
 	})
 }
 
 func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		setPolicy(t, s, w.owner, w.guid, "a.test", 6)
-		w.saveCounts(t, s, r, 7)
-		one, two := w.blockChange(0, 8), w.blockChange(1, 9)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(one)))
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(two)))
-		removeAllDomains(t, s, w.owner, w.guid)
-		saveSync(t, s, w.owner, w.guid, saveTime, w.boxes[1].Address)
-		w.requireEvents(t, s, w.unblockEvent(0, 7, 25), two.Event, one.Event)
-		saveSync(t, s, w.owner, w.guid, saveTime.Add(24*time.Hour))
-		w.requireEvents(t, s, w.unblockEvent(1, 0, 25), w.unblockEvent(0, 7, 25), two.Event, one.Event)
-		requireScopesWithRules(t, s, w.owner, w.guid, "a.test") // until a pass has emptied the rule
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 6)
+		fixture.saveCounts(t, s, run, 7)
+		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(one)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(two)))
+		removeAllDomains(t, s, fixture.owner, fixture.guid)
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[1].Address)
+		fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(24*time.Hour))
+		fixture.requireEvents(t, s, fixture.unblockEvent(1, 0, 25), fixture.unblockEvent(0, 7, 25), two.Event, one.Event)
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "a.test") // until a pass has emptied the rule
 	})
 }
 
 func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		one, two := w.blockChange(0, 8), w.blockChange(1, 9)
-		w.saveIntents(t, s, r, one, two)
-		saveSync(t, s, w.owner, w.guid, saveTime)
-		w.requireIntents(t, s, r, one, two)
-		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), r, doneChanges(one)))
-		saveSync(t, s, w.owner, w.guid, saveTime)
-		w.requireEvents(t, s, w.unblockEvent(0, 0, 25), one.Event)
-		if left := w.listBoxes(t, s, r); len(left) != 0 {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		one, two := fixture.blockChange(0, 8), fixture.blockChange(1, 9)
+		fixture.saveIntents(t, s, run, one, two)
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
+		fixture.requireIntents(t, s, run, one, two)
+		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), run, doneChanges(one)))
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
+		fixture.requireEvents(t, s, fixture.unblockEvent(0, 0, 25), one.Event)
+		if left := fixture.listBoxes(t, s, run); len(left) != 0 {
 			t.Fatalf("left are %+v", left)
 		}
 	})
@@ -338,32 +338,32 @@ func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
 
 func TestTenantWhoseBlockedMailboxSyncDroppedIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 8))))
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, saveTime.Add(time.Minute)))
-		saveSync(t, s, w.owner, w.guid, saveTime, w.boxes[0].Address)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 8))))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, saveTime.Add(time.Minute)))
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime, fixture.boxes[0].Address)
 		requireOrder(t, "no mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9))
-		saveSync(t, s, w.owner, w.guid, saveTime)
-		requireOrder(t, "a mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9), w.tenantID())
+		saveSync(t, s, fixture.owner, fixture.guid, saveTime)
+		requireOrder(t, "a mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9), fixture.tenantID())
 	})
 }
 
 func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
+		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		block := other.blockChange(0, 8)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
-		saveAgain(t, s, w.owner, w.guid, ports.Found{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
+		saveAgain(t, s, fixture.owner, fixture.guid, ports.Found{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
 		other.requireEvents(t, s, block.Event)
-		w.requireEvents(t, s)
+		fixture.requireEvents(t, s)
 	})
 }
 
 // requireIntents checks the tenant's intents, in any order.
-func (w sendLimitFixture) requireIntents(t testing.TB, s *Store, r ports.SendRun, want ...sendlimit.Change) {
+func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, run ports.SendRun, want ...sendlimit.Change) {
 	t.Helper()
-	got, err := s.Intents(t.Context(), r)
+	got, err := s.Intents(t.Context(), run)
 	must(t, "list intents", err)
 	slices.SortFunc(want, func(a, b sendlimit.Change) int { return cmp.Compare(a.Event.Address, b.Event.Address) })
 	if diff := compare.Diff(append([]sendlimit.Change{}, want...), got); diff != "" {
@@ -371,9 +371,9 @@ func (w sendLimitFixture) requireIntents(t testing.TB, s *Store, r ports.SendRun
 	}
 }
 
-func (w sendLimitFixture) saveIntents(t testing.TB, s *Store, r ports.SendRun, all ...sendlimit.Change) {
+func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, run ports.SendRun, all ...sendlimit.Change) {
 	t.Helper()
-	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), r, all))
+	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), run, all))
 }
 
 // removeAllMailboxes stores a sync that found no mailboxes.
@@ -384,47 +384,47 @@ func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenan
 
 func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		w.requireIntents(t, s, r)
-		one, two := w.blockChange(1, 1), w.newChange(0, 2, sendlimit.Unblocked)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.requireIntents(t, s, run)
+		one, two := fixture.blockChange(1, 1), fixture.newChange(0, 2, sendlimit.Unblocked)
 		for range 2 {
-			w.saveIntents(t, s, r, one, two)
-			w.requireIntents(t, s, r, one, two)
+			fixture.saveIntents(t, s, run, one, two)
+			fixture.requireIntents(t, s, run, one, two)
 		}
-		next := w.takeOver(t, s, r)
-		w.requireIntents(t, s, next, one, two)
-		if at := w.blockedAt(t, s, 1); !at.IsZero() {
+		next := fixture.takeOver(t, s, run)
+		fixture.requireIntents(t, s, next, one, two)
+		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
 			t.Fatalf("an intent was applied at %s", at)
 		}
-		if page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
+		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
 			t.Fatalf("%d events of what is only intended", page.Total)
 		}
-		three := w.blockChange(0, 3)
-		w.saveIntents(t, s, next, three)
-		w.requireIntents(t, s, next, three)
-		w.saveIntents(t, s, next)
-		w.requireIntents(t, s, next)
+		three := fixture.blockChange(0, 3)
+		fixture.saveIntents(t, s, next, three)
+		fixture.requireIntents(t, s, next, three)
+		fixture.saveIntents(t, s, next)
+		fixture.requireIntents(t, s, next)
 	})
 }
 
 func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		one, two := w.blockChange(0, 1), w.blockChange(1, 2)
-		w.saveIntents(t, s, r, one, two)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
+		fixture.saveIntents(t, s, run, one, two)
 		c := doneChanges(one)
 		c.Open = []string{two.Box}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, c))
-			w.requireIntents(t, s, r, two)
-			w.requireEvents(t, s, one.Event)
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, c))
+			fixture.requireIntents(t, s, run, two)
+			fixture.requireEvents(t, s, one.Event)
 		}
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
-		w.requireIntents(t, s, r)
-		w.requireEvents(t, s, one.Event)
-		if at := w.blockedAt(t, s, 1); !at.IsZero() {
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		fixture.requireIntents(t, s, run)
+		fixture.requireEvents(t, s, one.Event)
+		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
 			t.Fatalf("a change that did not happen was applied at %s", at)
 		}
 	})
@@ -432,30 +432,30 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 
 func TestRunThatLostItsTenantCannotSaveIntents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		first := w.claim(t, s)
-		w.saveIntents(t, s, first, w.blockChange(0, 1))
-		second := w.takeOver(t, s, first)
-		requireHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{w.blockChange(1, 2)}))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		first := fixture.claim(t, s)
+		fixture.saveIntents(t, s, first, fixture.blockChange(0, 1))
+		second := fixture.takeOver(t, s, first)
+		requireHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{fixture.blockChange(1, 2)}))
 		requireHeld(t, "late changes", false)(s.SaveChanges(t.Context(), first, ports.SendChanges{}))
-		w.requireIntents(t, s, second, w.blockChange(0, 1))
+		fixture.requireIntents(t, s, second, fixture.blockChange(0, 1))
 	})
 }
 
 func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		w, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		r, beside := w.claim(t, s), other.claim(t, s)
-		gone := w.blockChange(0, 1)
+		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
+		run, beside := fixture.claim(t, s), other.claim(t, s)
+		gone := fixture.blockChange(0, 1)
 		gone.Box = unknownMailboxID
-		w.saveIntents(t, s, r, gone, other.blockChange(0, 2), w.blockChange(1, 3))
-		w.requireIntents(t, s, r, w.blockChange(1, 3))
+		fixture.saveIntents(t, s, run, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
+		fixture.requireIntents(t, s, run, fixture.blockChange(1, 3))
 		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		w.saveIntents(t, s, r, w.blockChange(0, 5))
-		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		fixture.saveIntents(t, s, run, fixture.blockChange(0, 5))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
 		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
-		w.requireIntents(t, s, r)
+		fixture.requireIntents(t, s, run)
 		stranger := beside
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)
@@ -480,7 +480,8 @@ func (c *cancelBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) conte
 
 func (*cancelBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// cutOff makes a call whose context ends when the statement is about to run. The call must fail.
+// cutOff calls the function call with a context that ends when the statement is about to run. The
+// call must fail.
 func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -493,7 +494,7 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 }
 
 // TestChangeAndEventAreOneTransaction cancels the caller's context at each statement of a change in
-// turn. No mailbox is blocked without its event.
+// turn. Either both the block and its event are stored, or neither.
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
@@ -501,15 +502,15 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 		for n, statement := range []string{
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
-			w := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
-			r, change := w.claim(t, s), w.blockChange(0, 26)
-			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, r, doneChanges(change)); return err })
-			w.requireEvents(t, s)
-			if at := w.blockedAt(t, s, 0); !at.IsZero() {
+			fixture := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
+			run, change := fixture.claim(t, s), fixture.blockChange(0, 26)
+			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, run, doneChanges(change)); return err })
+			fixture.requireEvents(t, s)
+			if at := fixture.blockedAt(t, s, 0); !at.IsZero() {
 				t.Fatalf("cut at %s: blocked at %s", statement, at)
 			}
-			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), r, doneChanges(change)))
-			w.requireEvents(t, s, change.Event)
+			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), run, doneChanges(change)))
+			fixture.requireEvents(t, s, change.Event)
 		}
 	})
 }

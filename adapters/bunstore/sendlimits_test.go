@@ -299,18 +299,18 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 
 func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		w.saveCounts(t, s, r, 7)
-		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		fresh := w.claim(t, s)
+		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		fresh := fixture.claim(t, s)
 		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
 			t.Fatalf("claimed %+v", fresh)
 		}
-		if boxes := w.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
+		if boxes := fixture.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
 			t.Fatalf("counts were kept: %+v", boxes[0].Counts)
 		}
 	})
@@ -318,13 +318,13 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 
 func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, w.owner, 2)
-		r := other.claim(t, s)
-		other.saveCounts(t, s, r, 7)
-		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, fixture.owner, 2)
+		run := other.claim(t, s)
+		other.saveCounts(t, s, run, 7)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		if boxes := other.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
+		if boxes := other.listBoxes(t, s, run); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})
@@ -332,37 +332,37 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 
 func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		w.saveCounts(t, s, r, 7)
-		_, err := s.SetTimeZone(t.Context(), w.guid, "UTC")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "UTC")
 		must(t, "set", err)
-		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), r, longLease))
-		if boxes := w.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
+		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), run, longLease))
+		if boxes := fixture.listBoxes(t, s, run); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})
 }
 
 // readSending returns the stored counts and licences of the tenant at a time.
-func (w sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time) tenant.Sending {
+func (fixture sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time) tenant.Sending {
 	t.Helper()
-	out, err := s.Sending(t.Context(), w.owner, w.guid, at)
+	out, err := s.Sending(t.Context(), fixture.owner, fixture.guid, at)
 	must(t, "sending", err)
 	return out
 }
 
-func (w sendLimitFixture) requireSending(t testing.TB, s *Store, want tenant.Sending) {
+func (fixture sendLimitFixture) requireSending(t testing.TB, s *Store, want tenant.Sending) {
 	t.Helper()
-	if got := w.readSending(t, s, dueTime); got != want {
+	if got := fixture.readSending(t, s, dueTime); got != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
 }
 
 func TestLicencesOfLatestReadAreKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		w.requireSending(t, s, tenant.Sending{})
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		fixture.requireSending(t, s, tenant.Sending{})
 		for _, read := range []struct {
 			have tenant.Licenses
 			at   time.Duration
@@ -373,41 +373,41 @@ func TestLicencesOfLatestReadAreKept(t *testing.T) {
 			{tenant.Licenses{Paid: 9}, time.Minute, tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: now.Add(time.Hour)}},
 			{tenant.Licenses{}, 2 * time.Hour, tenant.Sending{LicensesAt: now.Add(2 * time.Hour)}},
 		} {
-			must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, read.have, now.Add(read.at)))
-			w.requireSending(t, s, read.want)
+			must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, read.have, now.Add(read.at)))
+			fixture.requireSending(t, s, read.want)
 		}
 	})
 }
 
-func TestTenantThatIsSavedOrConnectedAnewKeepsItsLicences(t *testing.T) {
+func TestTenantThatIsSavedOrConnectedAgainKeepsItsLicences(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		have := tenant.Licenses{Paid: 25}
-		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, have, now))
-		held, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, have, now))
+		held, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "tenant", err)
-		must(t, "save tenant", s.SaveTenant(t.Context(), w.owner, held))
-		_, err = s.Attach(t.Context(), w.owner, held)
+		must(t, "save tenant", s.SaveTenant(t.Context(), fixture.owner, held))
+		_, err = s.Attach(t.Context(), fixture.owner, held)
 		must(t, "attach", err)
-		w.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
+		fixture.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
 	})
 }
 
 func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		others := addSendLimitTenant(t, s, w.owner, 2)
-		w.saveCounts(t, s, w.claim(t, s), 7)
-		w.requireSending(t, s, tenant.Sending{Today: 14, TodayAt: dueTime.UTC().Truncate(time.Microsecond)})
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		others := addSendLimitTenant(t, s, fixture.owner, 2)
+		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
+		fixture.requireSending(t, s, tenant.Sending{Today: 14, TodayAt: dueTime.UTC().Truncate(time.Microsecond)})
 		others.requireSending(t, s, tenant.Sending{})
 		for name, moment := range map[string]time.Time{
 			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
 		} {
-			if got := w.readSending(t, s, moment); got.Today != 0 || !got.TodayAt.IsZero() {
+			if got := fixture.readSending(t, s, moment); got.Today != 0 || !got.TodayAt.IsZero() {
 				t.Fatalf("%+v on %s", got, name)
 			}
 		}
-		if got := w.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
+		if got := fixture.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
 			t.Fatalf("%d at the day's end", got)
 		}
 	})
@@ -415,22 +415,22 @@ func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 
 func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		w.saveCounts(t, s, r, 7)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
 		next := dayStart.Add(24 * time.Hour)
-		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(time.Hour), Mark: next,
-			Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: next, Recent: 3}}},
+			Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
 		}))
-		if got := w.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want 3 an hour into the day", got)
 		}
-		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{
+		requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{
 			Today: next, At: next.Add(2 * time.Hour), Mark: next,
-			Boxes: map[string][]sendlimit.Count{w.boxes[1].ID: {{Day: next}}},
+			Boxes: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
 		}))
-		if got := w.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
+		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want the oldest count's time", got)
 		}
 	})
@@ -438,14 +438,14 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 
 func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		_, err := s.SetTimeZone(t.Context(), w.guid, "Pacific/Auckland")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Pacific/Auckland")
 		must(t, "set day", err)
-		w.saveCounts(t, s, w.claim(t, s), 7)
+		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
 		auckland, err := sendlimit.TimeZone("Pacific/Auckland")
 		must(t, "place", err)
 		day := sendlimit.DayOf(dueTime, auckland)
-		if within, after := w.readSending(t, s, day.End.Add(-time.Second)).Today, w.readSending(t, s, day.End).Today; within != 14 || after != 0 {
+		if within, after := fixture.readSending(t, s, day.End.Add(-time.Second)).Today, fixture.readSending(t, s, day.End).Today; within != 14 || after != 0 {
 			t.Fatalf("%d within the day, %d after it", within, after)
 		}
 	})
@@ -453,26 +453,26 @@ func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
 
 func TestSendingOfForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		bob := newAccount(t, s, "bob")
-		foreign := s.SaveLicenses(t.Context(), bob, w.guid, tenant.Licenses{Paid: 9}, now)
+		foreign := s.SaveLicenses(t.Context(), bob, fixture.guid, tenant.Licenses{Paid: 9}, now)
 		requireRefusal(t, "save", foreign, fault.TenantNotFound)
-		requireSameError(t, "save", foreign, s.SaveLicenses(t.Context(), w.owner, unknownGUID, tenant.Licenses{Paid: 9}, now))
-		_, foreign = s.Sending(t.Context(), bob, w.guid, dueTime)
+		requireSameError(t, "save", foreign, s.SaveLicenses(t.Context(), fixture.owner, unknownGUID, tenant.Licenses{Paid: 9}, now))
+		_, foreign = s.Sending(t.Context(), bob, fixture.guid, dueTime)
 		requireRefusal(t, "sending", foreign, fault.TenantNotFound)
-		_, unknown := s.Sending(t.Context(), w.owner, unknownGUID, dueTime)
+		_, unknown := s.Sending(t.Context(), fixture.owner, unknownGUID, dueTime)
 		requireSameError(t, "sending", foreign, unknown)
-		w.requireSending(t, s, tenant.Sending{})
+		fixture.requireSending(t, s, tenant.Sending{})
 	})
 }
 
 func TestLicencesAreDeletedWithTheirTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now))
-		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid, nil))
-		requireRefusal(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now), fault.TenantNotFound)
-		attachTenant(t, s, w.owner, 1)
-		w.requireSending(t, s, tenant.Sending{})
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, tenant.Licenses{Paid: 9}, now))
+		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
+		requireRefusal(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, tenant.Licenses{Paid: 9}, now), fault.TenantNotFound)
+		attachTenant(t, s, fixture.owner, 1)
+		fixture.requireSending(t, s, tenant.Sending{})
 	})
 }

@@ -35,13 +35,13 @@ func newSendLimitFixture(t testing.TB, s *Store, name string, n int) sendLimitFi
 
 func addSendLimitTenant(t testing.TB, s *Store, owner access.AccountID, n int) sendLimitFixture {
 	t.Helper()
-	w := sendLimitFixture{owner: owner, guid: guid(n)}
+	fixture := sendLimitFixture{owner: owner, guid: guid(n)}
 	markReady(t, s, owner, attachTenant(t, s, owner, n))
-	d := addDomain(t, s, owner, w.guid, "a.test")
+	d := addDomain(t, s, owner, fixture.guid, "a.test")
 	for _, local := range []string{"ada", "bob"} {
-		w.boxes = append(w.boxes, addMailbox(t, s, owner, d, local, mailbox.Ready))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, owner, d, local, mailbox.Ready))
 	}
-	return w
+	return fixture
 }
 
 // markReady marks a tenant's mail server as prepared.
@@ -51,43 +51,43 @@ func markReady(t testing.TB, s *Store, owner access.AccountID, made tenant.Tenan
 	must(t, "save tenant", s.SaveTenant(t.Context(), owner, made))
 }
 
-func (w sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
+func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
 	t.Helper()
-	r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
+	run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 	must(t, "claim", err)
 	if !won {
 		t.Fatal("not claimed")
 	}
-	return r
+	return run
 }
 
 // takeOver ends the lease of a run and returns a new run that has the tenant.
-func (w sendLimitFixture) takeOver(t testing.TB, s *Store, r ports.SendRun) ports.SendRun {
+func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendRun) ports.SendRun {
 	t.Helper()
-	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
-	return w.claim(t, s)
+	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
+	return fixture.claim(t, s)
 }
 
-func (w sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *Store, at time.Time) {
+func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *Store, at time.Time) {
 	t.Helper()
-	if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, at); err != nil || won {
+	if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || won {
 		t.Fatalf("%s was claimed: %v", what, err)
 	}
 }
 
 // saveCounts stores that each mailbox sent n messages on the current day.
-func (w sendLimitFixture) saveCounts(t testing.TB, s *Store, r ports.SendRun, n int) {
+func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, run ports.SendRun, n int) {
 	t.Helper()
 	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
-	for _, m := range w.boxes {
+	for _, m := range fixture.boxes {
 		c.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
-	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, c))
+	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, c))
 }
 
-func (w sendLimitFixture) listBoxes(t testing.TB, s *Store, r ports.SendRun) []ports.SendBox {
+func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.SendBox {
 	t.Helper()
-	boxes, err := s.SendBoxes(t.Context(), r, dayStart)
+	boxes, err := s.SendBoxes(t.Context(), run, dayStart)
 	must(t, "list mailboxes", err)
 	return boxes
 }
@@ -102,42 +102,42 @@ func dueTenantIDs(t testing.TB, s *Store, at time.Time, most int) (ids []string)
 	return ids
 }
 
-func (w sendLimitFixture) tenantID() string { return string(w.guid) }
+func (fixture sendLimitFixture) tenantID() string { return string(fixture.guid) }
 
 func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
-			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime.Add(1000*time.Hour))
+			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
 			if must(t, "claim", err); !won {
 				t.Fatal("not claimed")
 			}
-			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
-			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), w.tenantID())
+			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
+			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), fixture.tenantID())
 		}
 	})
 }
 
 func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		first, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		first, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		if must(t, "take one that never had a run", err); !won {
 			t.Fatal("not taken")
 		}
 		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
-		r := w.claim(t, s)
-		taken, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
+		run := fixture.claim(t, s)
+		taken, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "take", err)
-		if want := (ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: taken.Epoch, TimeZone: r.TimeZone}); !won || taken.Epoch <= r.Epoch || taken.TimeZone != want.TimeZone || taken.Tenant != want.Tenant || taken.Account != want.Account {
-			t.Fatalf("taken %v: %+v after %+v", won, taken, r)
+		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: taken.Epoch, TimeZone: run.TimeZone}); !won || taken.Epoch <= run.Epoch || taken.TimeZone != want.TimeZone || taken.Tenant != want.Tenant || taken.Account != want.Account {
+			t.Fatalf("taken %v: %+v after %+v", won, taken, run)
 		}
-		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
-		w.requireNotClaimed(t, "a tenant that was taken", s, dueTime.Add(time.Hour))
+		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		fixture.requireNotClaimed(t, "a tenant that was taken", s, dueTime.Add(time.Hour))
 		requireHeld(t, "give back", true)(s.ReleaseTenant(t.Context(), taken, dueTime))
-		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
-		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, longLease); err != nil || won {
+		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
+		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || won {
 			t.Fatalf("taken by another account: %v", err)
 		}
 	})
@@ -145,49 +145,49 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 
 func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, w.owner, 2)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		for _, left := range [][]string{{other.tenantID()}, {}} {
-			_, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
+			_, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 			if must(t, "seize", err); !won {
 				t.Fatal("not seized")
 			}
 			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), left...)
-			w = other
+			fixture = other
 		}
 	})
 }
 
 func TestReleasedTenantLeavesOtherTenantsLeased(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, w.owner, 2)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		other.claim(t, s)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime))
 		other.requireNotClaimed(t, "a leased tenant", s, dueTime)
 	})
 }
 
 func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
-		w.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
+		fixture.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
 		all, err := s.DueTenants(t.Context(), dueTime, 9)
 		must(t, "list", err)
-		if diff := cmp.Diff([]ports.DueTenant{{Account: w.owner, Tenant: w.guid, At: now.Truncate(time.Microsecond)}}, all); diff != "" {
+		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, all); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		r := w.claim(t, s)
-		if diff := cmp.Diff(ports.SendRun{Account: w.owner, Tenant: w.guid, Epoch: r.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, r); diff != "" {
+		run := fixture.claim(t, s)
+		if diff := cmp.Diff(ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: run.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, run); diff != "" {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
 		at := dueTime.Add(7 * time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, at))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, at))
 		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
-		w.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
-		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), w.tenantID())
-		if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, at); err != nil || !won {
+		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
+		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
+		if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !won {
 			t.Fatalf("not claimed in time: %v", err)
 		}
 	})
@@ -195,25 +195,25 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 
 func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(ahead)))
-			requireOrder(t, "ahead of a right clock", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(ahead)))
+			requireOrder(t, "ahead of a right clock", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		}
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(sendlimit.MaxInterval)))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(sendlimit.MaxInterval)))
 		requireOrder(t, "in its time", dueTenantIDs(t, s, dueTime, 9))
-		w.requireNotClaimed(t, "in its time", s, dueTime)
-		requireOrder(t, "by all times", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), w.tenantID())
+		fixture.requireNotClaimed(t, "in its time", s, dueTime)
+		requireOrder(t, "by all times", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), fixture.tenantID())
 	})
 }
 
 func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 { // with and without a row of an earlier run
 			won, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
-				runs[i], won[i], err = s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
+				runs[i], won[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 				return err
 			}) {
 				must(t, "claim", err)
@@ -232,13 +232,13 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 
 func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		first := w.claim(t, s)
-		w.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		first := fixture.claim(t, s)
+		fixture.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
 		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
 		requireHeld(t, "shorten the lease", true)(s.HoldTenant(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			second, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
+			second, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 			if won && second.Epoch <= first.Epoch {
 				t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
 			}
@@ -249,25 +249,25 @@ func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 
 func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		first := w.claim(t, s)
-		second := w.takeOver(t, s, first)
-		w.saveCounts(t, s, second, 7)
-		want := w.listBoxes(t, s, second)
-		late := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		first := fixture.claim(t, s)
+		second := fixture.takeOver(t, s, first)
+		fixture.saveCounts(t, s, second, 7)
+		want := fixture.listBoxes(t, s, second)
+		late := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), first, longLease))
 		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, late))
-		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(w.blockChange(0, 1))))
+		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
-		if diff := cmp.Diff(want, w.listBoxes(t, s, second)); diff != "" {
+		if diff := cmp.Diff(want, fixture.listBoxes(t, s, second)); diff != "" {
 			t.Fatalf("written (-want +got):\n%s", diff)
 		}
-		if page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
+		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
 			t.Fatalf("%d events", page.Total)
 		}
 		requireHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
 		requireHeld(t, "hold what was released", false)(s.HoldTenant(t.Context(), second, longLease))
-		if third := w.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
+		if third := fixture.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("the mark is %s", third.Mark)
 		}
 	})
@@ -283,13 +283,13 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 				owner = bob
 			}
 			all = append(all, addSendLimitTenant(t, s, owner, n))
-			r := all[n-1].claim(t, s)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Duration(n)*time.Second)))
+			run := all[n-1].claim(t, s)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
 		requireOrder(t, "turns", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
-		for _, w := range all[:2] {
-			if _, won, err := s.ClaimTenant(t.Context(), ann, w.guid, longLease, at); err != nil || !won {
+		for _, fixture := range all[:2] {
+			if _, won, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
 		}
@@ -299,48 +299,48 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 
 func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		out := func(what string) {
 			t.Helper()
 			requireOrder(t, what, dueTenantIDs(t, s, dueTime, 9))
-			w.requireNotClaimed(t, what, s, dueTime)
+			fixture.requireNotClaimed(t, what, s, dueTime)
 		}
 		gone := there
 		gone.Consent = tenant.ConsentRevoked
-		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, gone))
+		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, gone))
 		out("without consent")
 		gone = there
 		gone.Bootstrap = tenant.BootstrapFailed
-		must(t, "fail", s.SaveTenant(t.Context(), w.owner, gone))
+		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, gone))
 		out("without a mail server")
-		must(t, "mend", s.SaveTenant(t.Context(), w.owner, there))
-		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
+		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, there))
+		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		// Tenants of suspended accounts stay due: their mailboxes must be unblocked.
-		_, err = s.SetActive(t.Context(), w.owner, false)
+		_, err = s.SetActive(t.Context(), fixture.owner, false)
 		must(t, "suspend", err)
-		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
-		r := w.claim(t, s)
-		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid, nil))
+		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
+		run := fixture.claim(t, s)
+		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
 		out("deleted")
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), r, dueTime))
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), run, dueTime))
 	})
 }
 
 func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		stranger := w
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		stranger := fixture
 		stranger.owner = newAccount(t, s, "bob")
 		stranger.requireNotClaimed(t, "a foreign tenant", s, dueTime)
-		r := w.claim(t, s)
-		r.Account = stranger.owner
-		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1))))
-		if n := len(w.listBoxes(t, s, r)); n != 0 {
+		run := fixture.claim(t, s)
+		run.Account = stranger.owner
+		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), run, doneChanges(fixture.blockChange(0, 1))))
+		if n := len(fixture.listBoxes(t, s, run)); n != 0 {
 			t.Fatalf("%d foreign mailboxes", n)
 		}
 	})
@@ -348,30 +348,30 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 
 func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, w.boxes[1].ID, 9, now))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, fixture.boxes[1].ID, 9, now))
 		yesterday := dayStart.Add(-24 * time.Hour)
 		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, Boxes: map[string][]sendlimit.Count{
-			w.boxes[0].ID:    {{Day: dayStart, Final: 3, Recent: 4}, {Day: yesterday, Final: 8}},
-			unknownMailboxID: {{Day: dayStart, Final: 3}},
+			fixture.boxes[0].ID: {{Day: dayStart, Final: 3, Recent: 4}, {Day: yesterday, Final: 8}},
+			unknownMailboxID:    {{Day: dayStart, Final: 3}},
 		}}
 		for range 2 {
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
-		boxes, err := s.SendBoxes(t.Context(), r, yesterday)
+		boxes, err := s.SendBoxes(t.Context(), run, yesterday)
 		must(t, "list", err)
 		want := []ports.SendBox{
-			{MailboxState: sendlimit.MailboxState{ID: w.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
-			{MailboxState: sendlimit.MailboxState{ID: w.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", Own: 9}},
+			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
+			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", Own: 9}},
 		}
 		if diff := cmp.Diff(want, boxes); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		if n := len(w.listBoxes(t, s, r)[0].Counts); n != 1 {
+		if n := len(fixture.listBoxes(t, s, run)[0].Counts); n != 1 {
 			t.Fatalf("%d counts from today on", n)
 		}
-		shown, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		must(t, "mailboxes", err)
 		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
 			t.Fatalf("shown %+v", shown)
@@ -381,18 +381,18 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 
 func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
 		counted := func(what string, want sendlimit.Count) {
 			t.Helper()
-			if got := w.listBoxes(t, s, r)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
+			if got := fixture.listBoxes(t, s, run)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
 				t.Fatalf("%s: %+v", what, got)
 			}
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
 			t.Helper()
-			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{w.boxes[0].ID: {count}}
-			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, c))
+			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
+			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
 		part := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
 		whole := sendlimit.Count{Day: dayStart, Recent: 3}
@@ -400,7 +400,7 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 			save(ports.SendCounts{}, part)
 			counted("a part", part)
 		}
-		shown, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
 			t.Fatalf("shown %+v", shown[0])
 		}
@@ -409,49 +409,49 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		whole.Recent++
 		save(ports.SendCounts{}, whole)
 		counted("more", whole)
-		if r = w.takeOver(t, s, r); !r.Mark.Equal(dayStart) {
-			t.Fatalf("the mark is %s", r.Mark)
+		if run = fixture.takeOver(t, s, run); !run.Mark.Equal(dayStart) {
+			t.Fatalf("the mark is %s", run.Mark)
 		}
 	})
 }
 
 func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		r := w.claim(t, s)
-		w.saveCounts(t, s, r, 7)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		fixture.saveCounts(t, s, run, 7)
 		days := func() int {
-			boxes, err := s.SendBoxes(t.Context(), r, dayStart.Add(-240*time.Hour))
+			boxes, err := s.SendBoxes(t.Context(), run, dayStart.Add(-240*time.Hour))
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
 		save := func(what string, mark time.Time, want int) {
 			t.Helper()
 			for range 2 { // a run may store days one by one
-				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
+				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
 				t.Fatalf("%s: %d days", what, n)
 			}
 		}
 		save("on the second day", dayStart.Add(48*time.Hour), 1)
-		r = w.takeOver(t, s, r)
+		run = fixture.takeOver(t, s, run)
 		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
-		r.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
+		run.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
 		save("after it", dayStart.Add(72*time.Hour), 0)
 	})
 }
 
 // limitSetters returns the two ways to change a limit of a tenant, keyed by name.
-func limitSetters(t testing.TB, s *Store, w sendLimitFixture) map[string]func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
-	p := setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 20)
+func limitSetters(t testing.TB, s *Store, fixture sendLimitFixture) map[string]func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
+	p := setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 20)
 	return map[string]func(context.Context, access.AccountID, int, time.Time) error{
 		"policy": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 			p.PerDay, p.UpdatedAt = perDay, at
 			return s.SavePolicy(ctx, owner, p, nil)
 		},
 		"own": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
-			return s.SetSendLimit(ctx, owner, w.boxes[0].ID, perDay, at)
+			return s.SetSendLimit(ctx, owner, fixture.boxes[0].ID, perDay, at)
 		},
 	}
 }
@@ -462,16 +462,16 @@ func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
-		w := newSendLimitFixture(t, s, "ann", 1)
-		setters := limitSetters(t, s, w)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(time.Hour)))
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		setters := limitSetters(t, s, fixture)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(time.Hour)))
 		for _, set := range setters {
-			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return set(ctx, w.owner, 3, dueTime) })
+			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return set(ctx, fixture.owner, 3, dueTime) })
 		}
-		if got := listPolicies(t, s, w.owner, w.guid)[0].PerDay; got != 20 {
+		if got := listPolicies(t, s, fixture.owner, fixture.guid)[0].PerDay; got != 20 {
 			t.Fatalf("the policy's limit is %d", got)
 		}
-		if got := findMailbox(t, s, w.owner, w.boxes[0].Address).DailySendLimit; got != 0 {
+		if got := findMailbox(t, s, fixture.owner, fixture.boxes[0].Address).DailySendLimit; got != 0 {
 			t.Fatalf("the mailbox's limit is %d", got)
 		}
 	})
@@ -479,28 +479,28 @@ func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 
 func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
-		setPolicy(t, s, w.owner, w.guid, "a.test", 7) // a different limit that does not change
+		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
+		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // a different limit that does not change
 		again := dueTime.Add(30 * time.Minute)
-		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, w.owner, 3)} {
+		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
 		}
 		at := dueTime
-		for what, set := range limitSetters(t, s, w) {
-			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, again.Add(time.Hour))
+		for what, set := range limitSetters(t, s, fixture) {
+			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
 			if err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
 			if set(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", what)
 			}
 			requireOrder(t, what+" not changed", dueTenantIDs(t, s, at, 9))
-			must(t, what, set(t.Context(), w.owner, 3, at))
+			must(t, what, set(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, what+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
-			requireOrder(t, what, dueTenantIDs(t, s, at, 9), w.tenantID())
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))
-			must(t, what+" again", set(t.Context(), w.owner, 3, at))
+			requireOrder(t, what, dueTenantIDs(t, s, at, 9), fixture.tenantID())
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
+			must(t, what+" again", set(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, what+" as it was", dueTenantIDs(t, s, at, 9))
 		}
 	})
@@ -508,12 +508,12 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 
 func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		all := limitSetters(t, s, w)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		all := limitSetters(t, s, fixture)
 		since := dueTime.Add(time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), since))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), since))
 		for what, set := range all {
-			must(t, what, set(t.Context(), w.owner, 3, since.Add(time.Hour)))
+			must(t, what, set(t.Context(), fixture.owner, 3, since.Add(time.Hour)))
 			due, err := s.DueTenants(t.Context(), since.Add(2*time.Hour), 9)
 			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(since.Truncate(time.Microsecond)) {
 				t.Fatalf("%s: %+v", what, due)
@@ -524,28 +524,28 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 
 func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		again := dueTime.Add(30 * time.Minute)
 		perDay := 3
-		for what, set := range limitSetters(t, s, w) {
+		for what, set := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
-				r := w.claim(t, s)
+				run := fixture.claim(t, s)
 				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
 				for range 2 { // a second change with the same time
 					perDay++
-					must(t, what, set(t.Context(), w.owner, perDay, at))
+					must(t, what, set(t.Context(), fixture.owner, perDay, at))
 				}
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
-				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), w.tenantID())
-				r = w.claim(t, s)
-				must(t, what+" as it was", set(t.Context(), w.owner, perDay, at))
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
+				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
+				run = fixture.claim(t, s)
+				must(t, what+" as it was", set(t.Context(), fixture.owner, perDay, at))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
 			requireOrder(t, "nothing changed", dueTenantIDs(t, s, again.Add(-time.Microsecond), 9))
-			r, _, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, again)
+			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again)
 			must(t, "claim", err)
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 		}
 	})
 }

@@ -29,17 +29,17 @@ func newSession(i integration.Integration, m mailbox.Mailbox, n int) integration
 }
 
 // beginSession begins the nth session of a mailbox.
-func (h integrationFixture) beginSession(t testing.TB, s *Store, i integration.Integration, box, n int) integration.Session {
+func (fixture integrationFixture) beginSession(t testing.TB, s *Store, i integration.Integration, box, n int) integration.Session {
 	t.Helper()
-	x := newSession(i, h.boxes[box], n)
-	must(t, "begin session", s.BeginSession(t.Context(), h.owner, x, connectionID(n), now))
-	return x
+	session := newSession(i, fixture.boxes[box], n)
+	must(t, "begin session", s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now))
+	return session
 }
 
 // requireSession checks a stored session.
-func (h integrationFixture) requireSession(t testing.TB, what string, s *Store, want integration.Session) {
+func (fixture integrationFixture) requireSession(t testing.TB, what string, s *Store, want integration.Session) {
 	t.Helper()
-	got, err := s.Session(t.Context(), h.owner, want.IntegrationID, want.MailboxID, want.ID)
+	got, err := s.Session(t.Context(), fixture.owner, want.IntegrationID, want.MailboxID, want.ID)
 	must(t, what, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("%s (-want +got):\n%s", what, diff)
@@ -47,46 +47,46 @@ func (h integrationFixture) requireSession(t testing.TB, what string, s *Store, 
 }
 
 // completedSession returns the session with a different value in every field that can change.
-func completedSession(x integration.Session) integration.Session {
-	x.Status, x.Opened, x.PlatformID, x.PreviousMark = integration.SessionConnected, true, "platform-"+hostileText, "stamp"
-	x.AccountID, x.AccountAddress, x.AccountName, x.Reason = "account", "a@b.test", hostileText, "reason"
-	x.ExpiresAt, x.ConnectedAt, x.CheckedAt = now.Add(time.Hour), now.Add(time.Minute), now.Add(2*time.Minute)
-	return x
+func completedSession(session integration.Session) integration.Session {
+	session.Status, session.Opened, session.PlatformID, session.PreviousMark = integration.SessionConnected, true, "platform-"+hostileText, "stamp"
+	session.AccountID, session.AccountAddress, session.AccountName, session.Reason = "account", "a@b.test", hostileText, "reason"
+	session.ExpiresAt, session.ConnectedAt, session.CheckedAt = now.Add(time.Hour), now.Add(time.Minute), now.Add(2*time.Minute)
+	return session
 }
 
 // The following tests cover how sessions begin and are found.
 
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x := h.beginSession(t, s, h.one, 0, 1)
-		h.requireSession(t, "begun", s, x)
-		h.requireConnection(t, "the connection", s, h.one, 0, integration.Connection{
-			ID: connectionID(1), IntegrationID: h.one.ID, MailboxID: h.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: x.CreatedAt,
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		fixture.requireSession(t, "begun", s, session)
+		fixture.requireConnection(t, "the connection", s, fixture.one, 0, integration.Connection{
+			ID: connectionID(1), IntegrationID: fixture.one.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
 		})
-		h.requireConnection(t, "that of the other mailbox", s, h.one, 1, integration.Connection{})
+		fixture.requireConnection(t, "that of the other mailbox", s, fixture.one, 1, integration.Connection{})
 	})
 }
 
 func TestSessionMakesItsConnectionPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			want := h.setConnection(t, s, h.one, 0, status)
-			x := h.beginSession(t, s, h.one, 0, n+1)
+			want := fixture.setConnection(t, s, fixture.one, 0, status)
+			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
 			if status != integration.ConnectionConnected && status != integration.ConnectionDisconnecting {
-				want.Status, want.HasError, want.Reason, want.UpdatedAt = integration.ConnectionPending, false, "", x.CreatedAt
+				want.Status, want.HasError, want.Reason, want.UpdatedAt = integration.ConnectionPending, false, "", session.CreatedAt
 			}
-			h.requireConnection(t, string(status), s, h.one, 0, want)
-			x.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, x, nil, nil))
+			fixture.requireConnection(t, string(status), s, fixture.one, 0, want)
+			session.Status = integration.SessionFailed
+			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
 		}
 	})
 }
 
 func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		minutes := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 		for n, tt := range []struct {
 			name        string
@@ -102,59 +102,59 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			{"one that was never opened, past its end", false, minutes(11), minutes(0), true},
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
-			was := h.beginSession(t, s, h.one, 0, n)
+			was := fixture.beginSession(t, s, fixture.one, 0, n)
 			was.Opened = tt.opened
-			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), h.owner, was, nil, nil))
-			fresh := newSession(h.one, h.boxes[0], 10+n)
+			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, was, nil, nil))
+			fresh := newSession(fixture.one, fixture.boxes[0], 10+n)
 			fresh.CreatedAt, fresh.ExpiresAt = tt.begins, tt.begins.Add(time.Hour)
-			err := s.BeginSession(t.Context(), h.owner, fresh, connectionID(9), tt.stale)
+			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.stale)
 			if !tt.makesItOver {
 				requireRefusal(t, tt.name, err, fault.SessionActive)
-				h.requireSession(t, tt.name, s, was)
-				_, err = s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, fresh.ID)
+				fixture.requireSession(t, tt.name, s, was)
+				_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, fresh.ID)
 				requireRefusal(t, tt.name, err, fault.SessionNotFound)
 				fresh = was
 			} else {
 				must(t, tt.name, err)
 				was.Status = integration.SessionExpired
-				h.requireSession(t, tt.name, s, was)
-				h.requireSession(t, tt.name, s, fresh)
+				fixture.requireSession(t, tt.name, s, was)
+				fixture.requireSession(t, tt.name, s, fresh)
 			}
 			fresh.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, fresh, nil, nil))
+			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, fresh, nil, nil))
 		}
 	})
 }
 
 func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x := h.beginSession(t, s, h.one, 0, 1)
-		h.setConnection(t, s, h.two, 0, integration.ConnectionDisconnected)
-		h.requireSession(t, "pending", s, x)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
+		fixture.requireSession(t, "pending", s, session)
 	})
 }
 
 func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		h.beginSession(t, s, h.one, 1, 90) // a session of a different mailbox does not block
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.beginSession(t, s, fixture.one, 1, 90) // a session of a different mailbox does not block
 		for n, status := range allConnectionStatuses {
-			there := h.setConnection(t, s, h.two, 0, status)
-			here := h.storedConnection(t, s, h.one, 0)
-			x := newSession(h.one, h.boxes[0], n+1)
-			err := s.BeginSession(t.Context(), h.owner, x, connectionID(n+1), now)
-			h.requireConnection(t, string(status), s, h.two, 0, there)
+			there := fixture.setConnection(t, s, fixture.two, 0, status)
+			here := fixture.storedConnection(t, s, fixture.one, 0)
+			session := newSession(fixture.one, fixture.boxes[0], n+1)
+			err := s.BeginSession(t.Context(), fixture.owner, session, connectionID(n+1), now)
+			fixture.requireConnection(t, string(status), s, fixture.two, 0, there)
 			if !status.Held() {
 				must(t, string(status), err)
-				x.Status = integration.SessionFailed
-				c := h.newConnection(h.one, 0, integration.ConnectionDisconnected)
-				requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, x, &c, nil))
+				session.Status = integration.SessionFailed
+				c := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
+				requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
-			h.requireConnection(t, string(status), s, h.one, 0, here)
-			_, err = s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, x.ID)
+			fixture.requireConnection(t, string(status), s, fixture.one, 0, here)
+			_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, session.ID)
 			requireRefusal(t, string(status), err, fault.SessionNotFound)
 		}
 	})
@@ -162,11 +162,11 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 
 func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		both := []integration.Integration{h.one, h.two}
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		both := []integration.Integration{fixture.one, fixture.two}
 		begun := make([]bool, concurrency)
 		for n, err := range concurrently(concurrency, func(n int) error {
-			return s.BeginSession(t.Context(), h.owner, newSession(both[n%2], h.boxes[0], n), connectionID(n), now)
+			return s.BeginSession(t.Context(), fixture.owner, newSession(both[n%2], fixture.boxes[0], n), connectionID(n), now)
 		}) {
 			begun[n] = err == nil
 			if err != nil && !errors.Is(err, fault.ConnectedElsewhere) && !errors.Is(err, fault.SessionActive) {
@@ -177,7 +177,7 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 			t.Fatalf("%d began", n)
 		}
 		for n, i := range both {
-			pending := h.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
+			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
 			if won := begun[n] || countTrue(everyNth(begun, 2, n)) == 1; pending != won {
 				t.Fatalf("pending at %d: %v", n, pending)
 			}
@@ -192,11 +192,11 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 
 func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		h.beginSession(t, s, h.one, 0, 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.beginSession(t, s, fixture.one, 0, 1)
 		if n := countWinners(t, concurrently(concurrency, func(n int) error {
-			x := newSession(h.one, h.boxes[0], n+1000)
-			return s.BeginSession(t.Context(), h.owner, x, connectionID(n), now)
+			session := newSession(fixture.one, fixture.boxes[0], n+1000)
+			return s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now)
 		}), fault.SessionActive); n != 1 {
 			t.Fatalf("%d began", n)
 		}
@@ -205,20 +205,20 @@ func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 
 func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		x := h.beginSession(t, s, h.one, 0, 1)
+		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		for name, of := range map[string]struct {
 			owner integrationFixture
 			i     integration.Integration
 			box   int
 			found bool
 		}{
-			"pending": {h, h.one, 0, true}, "at another integration": {h, h.two, 0, false},
-			"of another mailbox": {h, h.one, 1, false}, "of another account": {bob, h.one, 0, false},
+			"pending": {fixture, fixture.one, 0, true}, "at another integration": {fixture, fixture.two, 0, false},
+			"of another mailbox": {fixture, fixture.one, 1, false}, "of another account": {bob, fixture.one, 0, false},
 		} {
-			got, found, err := s.PendingSession(t.Context(), of.owner.owner, of.i.ID, h.boxes[of.box].ID)
+			got, found, err := s.PendingSession(t.Context(), of.owner.owner, of.i.ID, fixture.boxes[of.box].ID)
 			must(t, name, err)
-			if found != of.found || found && got != x {
+			if found != of.found || found && got != session {
 				t.Fatalf("%s: %v, %+v", name, found, got)
 			}
 		}
@@ -226,21 +226,21 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 			_, err := s.Session(t.Context(), owner.owner, i.ID, m.ID, id)
 			return err
 		}
-		must(t, "find", find(h, h.one, h.boxes[0], x.ID))
-		unknown := find(h, h.one, h.boxes[0], sessionID(9))
+		must(t, "find", find(fixture, fixture.one, fixture.boxes[0], session.ID))
+		unknown := find(fixture, fixture.one, fixture.boxes[0], sessionID(9))
 		requireRefusal(t, "unknown", unknown, fault.SessionNotFound)
-		requireSameError(t, "of another integration", find(h, h.two, h.boxes[0], x.ID), unknown)
-		requireSameError(t, "of another mailbox", find(h, h.one, h.boxes[1], x.ID), unknown)
-		requireSameError(t, "of another account", find(bob, h.one, h.boxes[0], x.ID), unknown)
-		requireSameError(t, "nonsense", find(h, h.one, h.boxes[0], "x"), unknown)
-		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(x), nil, nil))
-		elsewhere := completedSession(x)
-		elsewhere.MailboxID = h.boxes[1].ID
-		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), h.owner, elsewhere, nil, nil))
-		elsewhere = completedSession(x)
-		elsewhere.IntegrationID = h.two.ID
-		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), h.owner, elsewhere, nil, nil))
-		h.requireSession(t, "untouched", s, x)
+		requireSameError(t, "of another integration", find(fixture, fixture.two, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "of another mailbox", find(fixture, fixture.one, fixture.boxes[1], session.ID), unknown)
+		requireSameError(t, "of another account", find(bob, fixture.one, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "nonsense", find(fixture, fixture.one, fixture.boxes[0], "x"), unknown)
+		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
+		elsewhere := completedSession(session)
+		elsewhere.MailboxID = fixture.boxes[1].ID
+		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		elsewhere = completedSession(session)
+		elsewhere.IntegrationID = fixture.two.ID
+		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		fixture.requireSession(t, "untouched", s, session)
 	})
 }
 
@@ -256,94 +256,95 @@ func everyNth[T any](all []T, n, from int) (some []T) {
 
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		h.beginSession(t, s, h.one, 0, 1)
-		failed := h.setConnection(t, s, h.one, 0, integration.ConnectionFailed)
-		err := s.BeginSession(t.Context(), h.owner, newSession(h.one, h.boxes[0], 2), connectionID(9), now)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.beginSession(t, s, fixture.one, 0, 1)
+		failed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
+		err := s.BeginSession(t.Context(), fixture.owner, newSession(fixture.one, fixture.boxes[0], 2), connectionID(9), now)
 		requireRefusal(t, "begin", err, fault.SessionActive)
-		h.requireConnection(t, "after the refusal", s, h.one, 0, failed)
+		fixture.requireConnection(t, "after the refusal", s, fixture.one, 0, failed)
 	})
 }
 
 func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x := h.beginSession(t, s, h.one, 0, 1)
-		opened := completedSession(x)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		opened := completedSession(session)
 		opened.Status = integration.SessionPending
-		requireHeld(t, "open", true)(s.SaveSession(t.Context(), h.owner, opened, nil, nil))
-		h.requireSession(t, "opened", s, opened)
-		done := completedSession(x)
-		c := h.newConnection(h.one, 0, integration.ConnectionConnected)
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, done, &c, nil))
+		requireHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		fixture.requireSession(t, "opened", s, opened)
+		done := completedSession(session)
+		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, done, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
-			late, gone := opened, h.newConnection(h.one, 0, integration.ConnectionFailed)
+			late, gone := opened, fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
 			late.Status = status
-			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), h.owner, late, &gone, nil))
-			h.requireSession(t, "ended", s, done)
-			h.requireConnection(t, "its connection", s, h.one, 0, c)
+			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, late, &gone, nil))
+			fixture.requireSession(t, "ended", s, done)
+			fixture.requireConnection(t, "its connection", s, fixture.one, 0, c)
 		}
-		next := newSession(h.one, h.boxes[0], 2)
+		next := newSession(fixture.one, fixture.boxes[0], 2)
 		next.CreatedAt, next.ExpiresAt = done.ExpiresAt.Add(time.Hour), done.ExpiresAt.Add(2*time.Hour)
-		must(t, "begin the next", s.BeginSession(t.Context(), h.owner, next, connectionID(2), next.CreatedAt))
-		if pending, found, err := s.PendingSession(t.Context(), h.owner, h.one.ID, h.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
+		must(t, "begin the next", s.BeginSession(t.Context(), fixture.owner, next, connectionID(2), next.CreatedAt))
+		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
 		}
-		requireHeld(t, "save the ended one beside the next", false)(s.SaveSession(t.Context(), h.owner, opened, nil, nil))
-		h.requireSession(t, "ended", s, done)
-		h.requireSession(t, "next", s, next)
+		requireHeld(t, "save the ended one beside the next", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		fixture.requireSession(t, "ended", s, done)
+		fixture.requireSession(t, "next", s, next)
 	})
 }
 
-// A request that found a success may store it after a request that found the session over.
+// TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests: one stores
+// that the session has expired, and then the other stores the success that it found before.
 func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			x := h.beginSession(t, s, h.one, 0, n+1)
-			done, over, failed := completedSession(x), completedSession(x), completedSession(x)
+			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
+			done, over, failed := completedSession(session), completedSession(session), completedSession(session)
 			over.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
-			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), h.owner, over, nil, nil))
-			h.setConnection(t, s, h.one, 0, status)
-			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), h.owner, failed, nil, nil))
+			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, over, nil, nil))
+			fixture.setConnection(t, s, fixture.one, 0, status)
+			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
 			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
-			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), h.owner, done, nil, nil))
+			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, done, nil, nil))
 			if !replaces {
 				done = over
 			}
-			h.requireSession(t, string(status), s, done)
+			fixture.requireSession(t, string(status), s, done)
 		}
 	})
 }
 
 func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x := h.beginSession(t, s, h.one, 0, 1)
-		here := h.newConnection(h.one, 0, integration.ConnectionDisconnected)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		here := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
 		here.ID = connectionID(1)
-		h.saveRefresh(t, s, h.one, now.Add(time.Hour), here) // the account was removed, so the mailbox is free
-		there := h.setConnection(t, s, h.two, 0, integration.ConnectionConnected)
-		c := h.newConnection(h.one, 0, integration.ConnectionConnected)
-		_, err := s.SaveSession(t.Context(), h.owner, completedSession(x), &c, nil)
+		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), here) // the account was removed, so the mailbox is free
+		there := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
+		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
-		h.requireSession(t, "the session", s, x)
-		h.requireConnection(t, "here", s, h.one, 0, here)
-		h.requireConnection(t, "there", s, h.two, 0, there)
-		failed := h.newConnection(h.one, 0, integration.ConnectionFailed)
-		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), &failed, nil))
-		h.requireConnection(t, "there", s, h.two, 0, there)
+		fixture.requireSession(t, "the session", s, session)
+		fixture.requireConnection(t, "here", s, fixture.one, 0, here)
+		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
+		failed := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
+		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
 	})
 }
 
 func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x := h.beginSession(t, s, h.one, 0, 1)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		won := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			won[n], err = s.SaveSession(t.Context(), h.owner, completedSession(x), nil, nil)
+			won[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
 			return err
 		}) {
 			must(t, "end", err)
@@ -356,11 +357,11 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 
 func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		x := h.beginSession(t, s, h.one, 0, 1)
+		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
+		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
 		look := func(since, at int) (bool, error) {
-			return s.ClaimSessionCheck(t.Context(), h.owner, x.ID, seconds(since), seconds(at))
+			return s.ClaimSessionCheck(t.Context(), fixture.owner, session.ID, seconds(since), seconds(at))
 		}
 		taken := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
@@ -372,16 +373,16 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		if n := countTrue(taken); n != 1 {
 			t.Fatalf("%d looked", n)
 		}
-		x.CheckedAt = seconds(10)
-		h.requireSession(t, "looked at", s, x)
+		session.CheckedAt = seconds(10)
+		fixture.requireSession(t, "looked at", s, session)
 		requireHeld(t, "look too early", false)(look(9, 12))
-		h.requireSession(t, "looked at", s, x)
+		fixture.requireSession(t, "looked at", s, session)
 		requireHeld(t, "look later", true)(look(10, 13))
-		requireHeld(t, "look of another", false)(s.ClaimSessionCheck(t.Context(), bob.owner, x.ID, seconds(20), seconds(23)))
-		requireHeld(t, "look at nothing", false)(s.ClaimSessionCheck(t.Context(), h.owner, "x", seconds(20), seconds(23)))
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), nil, nil))
+		requireHeld(t, "look of another", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
+		requireHeld(t, "look at nothing", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
 		requireHeld(t, "look after the end", false)(look(10000, 10003))
-		h.requireSession(t, "ended", s, completedSession(x))
+		fixture.requireSession(t, "ended", s, completedSession(session))
 	})
 }
 
@@ -407,11 +408,11 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			got, err := s.PendingSessions(t.Context(), tt.before, tt.most)
 			must(t, "list", err)
 			var sessions []integration.Session
-			for _, x := range got {
-				if owner := map[bool]integrationFixture{true: bob, false: ann}[x.Session.ID == second.ID].owner; x.Account != owner {
-					t.Fatalf("%s belongs to %q", x.Session.ID, x.Account)
+			for _, session := range got {
+				if owner := map[bool]integrationFixture{true: bob, false: ann}[session.Session.ID == second.ID].owner; session.Account != owner {
+					t.Fatalf("%s belongs to %q", session.Session.ID, session.Account)
 				}
-				sessions = append(sessions, x.Session)
+				sessions = append(sessions, session.Session)
 			}
 			if diff := cmp.Diff(tt.want, sessions); diff != "" {
 				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.most, diff)
@@ -422,26 +423,26 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 
 func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		x, y := h.beginSession(t, s, h.one, 0, 1), h.beginSession(t, s, h.one, 1, 2)
-		c := h.newConnection(h.one, 1, integration.ConnectionConnected)
-		pending := h.storedConnection(t, s, h.one, 1)
-		requireCommitted(t, s, h.owner, map[string]func(completion *ports.Completion) error{
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		session, y := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
+		c := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
+		pending := fixture.storedConnection(t, s, fixture.one, 1)
+		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"alone": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), h.owner, completedSession(x), nil, completion)
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, completion)
 				return err
 			},
 			"with its connection": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), h.owner, completedSession(y), &c, completion)
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(y), &c, completion)
 				return err
 			},
 		}, func() {
-			h.requireSession(t, "alone", s, x)
-			h.requireSession(t, "with its connection", s, y)
-			h.requireConnection(t, "its connection", s, h.one, 1, pending)
+			fixture.requireSession(t, "alone", s, session)
+			fixture.requireSession(t, "with its connection", s, y)
+			fixture.requireConnection(t, "its connection", s, fixture.one, 1, pending)
 		})
-		late := newClaim(h.owner, 99)
-		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), h.owner, x, nil, newCompletion(late, mustClaim(t, s, late))))
+		late := newClaim(fixture.owner, 99)
+		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(late, mustClaim(t, s, late))))
 		if r := requireRecord(t, s, late.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}
@@ -454,10 +455,10 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
-		h := newIntegrationFixture(t, one, "ann", 1)
+		fixture := newIntegrationFixture(t, one, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
-			x := newSession([]integration.Integration{h.one, h.two}[n/2%2], h.boxes[0], n)
-			err := []*Store{one, two}[n%2].BeginSession(t.Context(), h.owner, x, newID(), now)
+			session := newSession([]integration.Integration{fixture.one, fixture.two}[n/2%2], fixture.boxes[0], n)
+			err := []*Store{one, two}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
 			if errors.Is(err, fault.ConnectedElsewhere) {
 				return fault.SessionActive
 			}
@@ -468,7 +469,7 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		if won := countWinners(t, errs, fault.SessionActive); won != 1 || len(pending) != 1 {
 			t.Fatalf("%d began, %d are pending", won, len(pending))
 		}
-		e, err := one.EligibleMailbox(t.Context(), h.owner, pending[0].Session.IntegrationID, h.boxes[0].ID)
+		e, err := one.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)
 		if e.Connection.Status != integration.ConnectionPending || e.Elsewhere {
 			t.Errorf("the mailbox stands as %+v", e)

@@ -269,8 +269,9 @@ func setSlots(t testing.TB, s *Store, owner access.AccountID, slots int) {
 	must(t, "change plan", err)
 }
 
-// TestAttachmentReadsTheAccountUnderItsLock checks that Attach uses the account as it is now, and
-// not as it was when the caller read it. An operator can assign a tenant to a suspended account.
+// TestAttachmentReadsTheAccountUnderItsLock checks that Attach uses the current state of the
+// account, and not the one that the caller read before. An operator can assign a tenant to a
+// suspended account.
 func TestAttachmentReadsTheAccountUnderItsLock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -416,8 +417,8 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	})
 }
 
-// TestInventedFlowDoesNotWaitForWriters checks that an invented flow is refused without a write.
-// Otherwise writes of real requests would wait for that write.
+// TestInventedFlowDoesNotWaitForWriters checks that the store refuses an unknown flow without a
+// write. Otherwise forged requests would delay the writes of real ones.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migrated(t, Memory)
 	f := startFlow(t, s, newAccount(t, s, "ann"), 1)

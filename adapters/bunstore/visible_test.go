@@ -54,7 +54,7 @@ func TestOnlyVisibleTenantsAreListed(t *testing.T) {
 	})
 }
 
-// TestHiddenDomainsRunsAndJobsAreUnknown checks the reads by an object's own id, and the lists.
+// TestHiddenDomainsRunsAndJobsAreUnknown checks reads of an object by its own id, and lists.
 func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -117,34 +117,34 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 // connectedFixture is an account with two tenants, each of which has a connected mailbox.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
-	h := newIntegrationFixture(t, s, "ann", 1)
-	other := addDomain(t, s, h.owner, attachTenant(t, s, h.owner, 2).GUID, "other.test")
-	h.boxes = append(h.boxes, addMailbox(t, s, h.owner, other, "sales", "ready"))
-	h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
-	h.setConnection(t, s, h.one, 2, integration.ConnectionFailed)
-	return h
+	fixture := newIntegrationFixture(t, s, "ann", 1)
+	other := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 2).GUID, "other.test")
+	fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, other, "sales", "ready"))
+	fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+	fixture.setConnection(t, s, fixture.one, 2, integration.ConnectionFailed)
+	return fixture
 }
 
 func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := connectedFixture(t, s)
+		fixture := connectedFixture(t, s)
 		for _, tt := range []struct {
 			ctx                     context.Context
 			eligible, counted, fail int
 		}{{t.Context(), 3, 2, 1}, {limitedTo(t, 1), 2, 1, 0}, {limitedTo(t, 2), 1, 1, 1}, {limitedTo(t, 3), 0, 0, 0}} {
-			list, err := s.Eligible(tt.ctx, h.owner, h.one.ID)
+			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.one.ID)
 			must(t, "list", err)
-			counts, err := s.ConnectionCounts(tt.ctx, h.owner, h.one.ID)
+			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.one.ID)
 			must(t, "count", err)
 			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.fail {
 				t.Errorf("%d eligible, %+v", len(list), counts)
 			}
 		}
-		_, hidden := s.EligibleMailbox(limitedTo(t, 2), h.owner, h.one.ID, h.boxes[0].ID)
-		_, unknown := s.EligibleMailbox(t.Context(), h.owner, h.one.ID, connectionID(1))
+		_, hidden := s.EligibleMailbox(limitedTo(t, 2), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
+		_, unknown := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, connectionID(1))
 		requireRefusal(t, "a hidden mailbox", hidden, fault.MailboxNotFound)
 		requireSameError(t, "a hidden mailbox", hidden, unknown)
-		if _, err := s.EligibleMailbox(limitedTo(t, 1), h.owner, h.one.ID, h.boxes[0].ID); err != nil {
+		if _, err := s.EligibleMailbox(limitedTo(t, 1), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil {
 			t.Errorf("a visible mailbox: %v", err)
 		}
 	})
@@ -152,35 +152,35 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 
 func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := connectedFixture(t, s)
-		err := s.RemoveIntegration(limitedTo(t, 1), h.owner, h.one.ID, nil)
+		fixture := connectedFixture(t, s)
+		err := s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.one.ID, nil)
 		requireRefusal(t, "remove", err, fault.InsufficientScope)
 		if fault.Of(err).Values != access.IntegrationsWrite {
 			t.Errorf("got %+v", fault.Of(err))
 		}
-		requireRefusal(t, "remove unknown", s.RemoveIntegration(limitedTo(t, 1), h.owner, integrationID(99), nil), fault.IntegrationNotFound)
-		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), h.owner, h.two.ID, nil))
-		must(t, "remove with all tenants", s.RemoveIntegration(limitedTo(t, 1, 2), h.owner, h.one.ID, nil))
+		requireRefusal(t, "remove unknown", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
+		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil))
+		must(t, "remove with all tenants", s.RemoveIntegration(limitedTo(t, 1, 2), fixture.owner, fixture.one.ID, nil))
 	})
 }
 
 // TestNoHiddenConnectionIsLostInARemoval runs two transactions in both orders. One removes an
-// integration with a key that is limited to some tenants. The other connects a mailbox to the
-// integration. The key does not see this mailbox.
+// integration, with a key that is limited to some tenants. The other connects a mailbox of a
+// different tenant to this integration.
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
 			url := testserver.Database(t) // not shared, because the test observes all its connections
 			setup := migrated(t, url)
-			h := connectedFixture(t, setup)
+			fixture := connectedFixture(t, setup)
 			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
 			if removalFirst {
 				hook = newPausingHook(`UPDATE OF "ig"`)
 			}
 			pausing := migrated(t, url, hook)
-			remove := func(s *Store) error { return s.RemoveIntegration(limitedTo(t, 1), h.owner, h.two.ID, nil) }
+			remove := func(s *Store) error { return s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil) }
 			connect := func(s *Store) error {
-				saved, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 2, integration.ConnectionPending), time.Time{}, nil)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 2, integration.ConnectionPending), time.Time{}, nil)
 				if err == nil && !saved {
 					return errors.New("the connection is not saved")
 				}
@@ -201,22 +201,22 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 				requireRefusal(t, "connect", err, fault.IntegrationNotFound)
 			} else {
 				requireRefusal(t, "remove", err, fault.InsufficientScope)
-				requireCounts(t, setup, h.owner, h.two.ID, integration.Counts{Total: 1, Pending: 1})
+				requireCounts(t, setup, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Pending: 1})
 			}
 		})
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants
-// delays no scheduled refresh, and does not displace a complete list that began earlier.
+// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants does
+// not delay a scheduled refresh, and does not replace a complete list that began earlier.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := connectedFixture(t, s)
+		fixture := connectedFixture(t, s)
 		began := now.Add(time.Hour)
 		expire := func(ctx context.Context, box int, at time.Time) {
-			c := h.storedConnection(t, s, h.one, box)
+			c := fixture.storedConnection(t, s, fixture.one, box)
 			c.Status, c.UpdatedAt = integration.ConnectionDisconnected, at
-			n, err := s.SaveRefresh(ctx, h.owner, h.one, at, []integration.Connection{c}, nil)
+			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.one, at, []integration.Connection{c}, nil)
 			must(t, "save refresh", err)
 			if n != 1 {
 				t.Fatalf("%d connections stored", n)

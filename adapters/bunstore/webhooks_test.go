@@ -26,13 +26,13 @@ const testLease = time.Hour
 
 func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*webhook.Webhook)) webhook.Webhook {
 	t.Helper()
-	w := webhook.Webhook{ID: newID(), Account: owner, URL: "https://hooks.example.test/in", Status: webhook.Enabled,
+	hook := webhook.Webhook{ID: newID(), Account: owner, URL: "https://hooks.example.test/in", Status: webhook.Enabled,
 		Secrets: webhook.Secrets{Current: []byte("sealed")}, CreatedAt: now}
 	if change != nil {
-		change(&w)
+		change(&hook)
 	}
-	must(t, "add webhook", s.AddWebhook(t.Context(), w, nil))
-	stored, err := s.Webhook(t.Context(), owner, w.ID)
+	must(t, "add webhook", s.AddWebhook(t.Context(), hook, nil))
+	stored, err := s.Webhook(t.Context(), owner, hook.ID)
 	must(t, "read webhook", err)
 	return stored
 }
@@ -44,8 +44,8 @@ func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 	if fanned.More {
 		t.Fatal("more events follow")
 	}
-	for _, w := range fanned.Waiting {
-		waiting = append(waiting, w.ID)
+	for _, hook := range fanned.Waiting {
+		waiting = append(waiting, hook.ID)
 	}
 	return waiting
 }
@@ -61,12 +61,12 @@ func slotsOf(all, failing int) ports.Slots {
 	return ports.Slots{All: all, Unproven: failing, Failing: failing, Conduct: func(string) webhook.Conduct { return webhook.Conduct{Accepted: true} }}
 }
 
-// manySlots limit nothing.
+// manySlots are more slots than these tests need.
 var manySlots = slotsOf(1000, 1000)
 
-func claim(t testing.TB, s *Store, w webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
+func claim(t testing.TB, s *Store, hook webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
 	t.Helper()
-	claimed, err := claimWith(t, s, manySlots, at, w)
+	claimed, err := claimWith(t, s, manySlots, at, hook)
 	must(t, "claim", err)
 	return claimed.Deliveries
 }
@@ -76,34 +76,36 @@ func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ..
 	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, due), slots, testLease, at)
 }
 
-// due returns a webhook as claims name it.
-func due(w webhook.Webhook) ports.DueWebhook { return ports.DueWebhook{Account: w.Account, ID: w.ID} }
+// due returns the reference to a webhook that claims have as a parameter.
+func due(hook webhook.Webhook) ports.DueWebhook {
+	return ports.DueWebhook{Account: hook.Account, ID: hook.ID}
+}
 
-func deliveriesOf(t testing.TB, s *Store, w webhook.Webhook, status webhook.DeliveryStatus) []webhook.Delivery {
+func deliveriesOf(t testing.TB, s *Store, hook webhook.Webhook, status webhook.DeliveryStatus) []webhook.Delivery {
 	t.Helper()
-	list, err := s.ListDeliveries(t.Context(), w.Account, w.ID, ports.DeliveryQuery{Status: status, Limit: 1000})
+	list, err := s.ListDeliveries(t.Context(), hook.Account, hook.ID, ports.DeliveryQuery{Status: status, Limit: 1000})
 	must(t, "list deliveries", err)
 	return list
 }
 
-func saveTry(t testing.TB, s *Store, w webhook.Webhook, d webhook.Delivery, status int, at time.Time) bool {
+func saveTry(t testing.TB, s *Store, hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) bool {
 	t.Helper()
-	saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{tried(w, d, status, at)}, at)
+	saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{tried(hook, d, status, at)}, at)
 	must(t, "save delivery", err)
 	return saved[0].Saved
 }
 
-// tried returns a delivery after a try that the endpoint answered.
-func tried(w webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
+// tried returns a delivery after an attempt that the endpoint answered with this status.
+func tried(hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
 	r := webhook.Response{StatusCode: status}
-	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: w.Account, Gone: r.Gone()}
+	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: hook.Account, Gone: r.Gone()}
 }
 
 func TestWebhooksAreStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		one := addWebhook(t, s, a, func(w *webhook.Webhook) {
-			w.Types, w.Tenants, w.Description = []event.Type{event.DomainAdded, event.KeyRevoked}, []tenant.GUID{guid(1)}, hostileText
+		one := addWebhook(t, s, a, func(hook *webhook.Webhook) {
+			hook.Types, hook.Tenants, hook.Description = []event.Type{event.DomainAdded, event.KeyRevoked}, []tenant.GUID{guid(1)}, hostileText
 		})
 		if !slices.Equal(one.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || one.Tenants[0] != guid(1) || one.Description != hostileText ||
 			string(one.Secrets.Current) != "sealed" || one.Secrets.Previous != nil || one.Failing() || !one.CreatedAt.Equal(now) {
@@ -125,8 +127,8 @@ func TestWebhooksAreStored(t *testing.T) {
 		_, err = s.ChangeWebhook(t.Context(), b, one.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
 		requireRefusal(t, "change a foreign webhook", err, fault.WebhookNotFound)
 		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), b, one.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
-		changed, err := s.ChangeWebhook(t.Context(), a, one.ID, "", nil, func(w *webhook.Webhook) {
-			w.URL, w.Types, w.Secrets = "https://other.example.test", nil, w.Secrets.Rotate([]byte("new"), time.Hour, now)
+		changed, err := s.ChangeWebhook(t.Context(), a, one.ID, "", nil, func(hook *webhook.Webhook) {
+			hook.URL, hook.Types, hook.Secrets = "https://other.example.test", nil, hook.Secrets.Rotate([]byte("new"), time.Hour, now)
 		})
 		must(t, "change", err)
 		read, err := s.Webhook(t.Context(), a, one.ID)
@@ -158,16 +160,16 @@ func TestTheNumberOfWebhooksIsLimited(t *testing.T) {
 	})
 }
 
-// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, however
-// many processes fan out while events are written.
+// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, while
+// several processes fan out and events are written.
 func TestFanOutGivesEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))
 		all := addWebhook(t, s, owner, nil)
-		some := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Types = []event.Type{event.DomainRemoved} })
-		bounded := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Tenants = []tenant.GUID{guid(2)} })
-		off := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		some := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainRemoved} })
+		bounded := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Tenants = []tenant.GUID{guid(2)} })
+		off := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		foreign := addWebhook(t, s, other, nil)
 		const writers, convertAll = 4, 10
 		errs := concurrently(2*writers, func(i int) error {
@@ -191,14 +193,14 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 			more = fanned.More
 		}
 		for _, c := range []struct {
-			w    webhook.Webhook
+			hook webhook.Webhook
 			want int
 		}{{all, 2 * writers * convertAll}, {some, writers * convertAll}, {bounded, writers * convertAll}, {off, 0}, {foreign, 0}} {
 			seen := map[string]bool{}
-			for _, d := range deliveriesOf(t, s, c.w, "") {
+			for _, d := range deliveriesOf(t, s, c.hook, "") {
 				seen[d.EventID] = true
 			}
-			if n := len(deliveriesOf(t, s, c.w, "")); n != c.want || len(seen) != n {
+			if n := len(deliveriesOf(t, s, c.hook, "")); n != c.want || len(seen) != n {
 				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), c.want)
 			}
 		}
@@ -229,7 +231,7 @@ func TestAccountsBehind(t *testing.T) {
 			t.Errorf("behind %v, want %v", got, want)
 		}
 		first := map[access.AccountID]bool{}
-		for range 200 { // each account is the first one at times, so that none waits for the others
+		for range 200 { // for range 200 { // each account must come first sometimes, so that none waits for all others
 			one, err := s.AccountsBehind(t.Context(), 1)
 			must(t, "list one", err)
 			if len(one) != 1 {
@@ -252,22 +254,22 @@ func TestAccountsBehind(t *testing.T) {
 func TestDeliveriesAreClaimedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		w, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		hook, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		for n := range 10 {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		none, err := claimWith(t, s, slotsOf(0, 0), now, w)
+		none, err := claimWith(t, s, slotsOf(0, 0), now, hook)
 		must(t, "claim without slots", err)
-		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{due(w)}) || len(none.Next) != 0 {
+		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{due(hook)}) || len(none.Next) != 0 {
 			t.Errorf("claimed without slots: %+v", none)
 		}
 		var mu sync.Mutex
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
-			got, err := claimWith(t, s, slotsOf(3, 0), now, w)
-			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // a different claim has locked the webhook
-				got, err = claimWith(t, s, slotsOf(3, 0), now, w)
+			got, err := claimWith(t, s, slotsOf(3, 0), now, hook)
+			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // another claim has locked the webhook
+				got, err = claimWith(t, s, slotsOf(3, 0), now, hook)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -281,21 +283,21 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		if more := claim(t, s, other, now); len(more) != webhook.MaxConcurrent {
 			t.Errorf("the other webhook has %d", len(more))
 		}
-		if !saveTry(t, s, w, claimed[0].Delivery, 200, now) || saveTry(t, s, w, claimed[0].Delivery, 200, now) {
+		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) || saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
 			t.Error("a result is stored once")
 		}
 		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
-		if again := claim(t, s, w, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, w, claimed[1].Delivery, 200, now) {
+		if again := claim(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
 			t.Errorf("claimed after a result and a release: %+v", again)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
-		if again := claim(t, s, w, now); len(again) != webhook.MaxConcurrent {
+		if again := claim(t, s, hook, now); len(again) != webhook.MaxConcurrent {
 			t.Errorf("claimed after the leases ended: %d", len(again))
 		}
 		_, err = s.SetActive(t.Context(), owner, false)
 		must(t, "suspend", err)
 		must(t, "end leases", s.EndLeases(t.Context()))
-		if got := claim(t, s, w, now); got != nil {
+		if got := claim(t, s, hook, now); got != nil {
 			t.Errorf("claimed for a suspended account: %+v", got)
 		}
 	})
@@ -304,53 +306,53 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 func TestFailingWebhooksAreDisabled(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		w := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Types = []event.Type{event.DomainAdded} })
-		watcher := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Types = []event.Type{event.WebhookDisabled} })
+		hook := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainAdded} })
+		watcher := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.WebhookDisabled} })
 		for n := range 3 {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		first := claim(t, s, w, now)
-		saveTry(t, s, w, first[0].Delivery, 500, now)
-		saveTry(t, s, w, first[1].Delivery, 500, now.Add(time.Minute))
-		read, err := s.Webhook(t.Context(), owner, w.ID)
+		first := claim(t, s, hook, now)
+		saveTry(t, s, hook, first[0].Delivery, 500, now)
+		saveTry(t, s, hook, first[1].Delivery, 500, now.Add(time.Minute))
+		read, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		again, err := claimWith(t, s, slotsOf(10, 0), now.Add(5*time.Second), w)
+		again, err := claimWith(t, s, slotsOf(10, 0), now.Add(5*time.Second), hook)
 		must(t, "claim without a slot for failing webhooks", err)
-		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[due(w)].Equal(now.Add(time.Minute+5*time.Second)) {
+		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[due(hook)].Equal(now.Add(time.Minute+5*time.Second)) {
 			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, again)
 		}
-		saveTry(t, s, w, first[2].Delivery, 200, now)
-		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Failing() {
+		saveTry(t, s, hook, first[2].Delivery, 200, now)
+		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Failing() {
 			t.Errorf("after a success: %+v, %v", read, err)
 		}
-		hour := claim(t, s, w, now.Add(time.Hour))
-		saveTry(t, s, w, hour[0].Delivery, 500, now.Add(time.Hour))
+		hour := claim(t, s, hook, now.Add(time.Hour))
+		saveTry(t, s, hook, hour[0].Delivery, 500, now.Add(time.Hour))
 		if n, err := s.DisableFailing(t.Context(), now.Add(2*time.Hour), 10); n != 0 || err != nil {
 			t.Fatalf("%d with pending deliveries are disabled, %v", n, err)
 		}
-		saveTry(t, s, w, hour[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
-		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Status != webhook.Enabled {
+		saveTry(t, s, hook, hour[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
+		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Status != webhook.Enabled {
 			t.Fatalf("disabled too early: %+v, %v", read, err)
 		}
-		late := claim(t, s, w, now.Add(24*time.Hour))
-		saveTry(t, s, w, late[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))
-		read, err = s.Webhook(t.Context(), owner, w.ID)
+		late := claim(t, s, hook, now.Add(24*time.Hour))
+		saveTry(t, s, hook, late[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))
+		read, err = s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		if pending := deliveriesOf(t, s, w, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claim(t, s, w, now.Add(240*time.Hour)) != nil {
+		if pending := deliveriesOf(t, s, hook, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claim(t, s, hook, now.Add(240*time.Hour)) != nil {
 			t.Errorf("status %s, pending %v", read.Status, pending)
 		}
 		fanOut(t, s, owner)
 		told := claim(t, s, watcher, now)
-		if len(told) != 1 || told[0].Event.Subject.ID != w.ID {
+		if len(told) != 1 || told[0].Event.Subject.ID != hook.ID {
 			t.Errorf("the other webhook was told %+v", told)
 		}
 		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
-		_, err = s.ChangeWebhook(t.Context(), owner, w.ID, "", nil, func(w *webhook.Webhook) { w.Status = webhook.Enabled })
+		_, err = s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Enabled })
 		must(t, "enable", err)
 		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
 		fanOut(t, s, owner)
-		if got := claim(t, s, w, now); len(got) != 1 || got[0].Event.Subject.ID != "new" {
+		if got := claim(t, s, hook, now); len(got) != 1 || got[0].Event.Subject.ID != "new" {
 			t.Errorf("after it was enabled: %+v", got)
 		}
 	})
@@ -359,15 +361,15 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		w := addWebhook(t, s, owner, nil)
+		hook := addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded), domainEvent(guid(1), "e", event.DomainAdded))
 		fanOut(t, s, owner)
-		saveTry(t, s, w, claim(t, s, w, now)[0].Delivery, 410, now)
-		read, err := s.Webhook(t.Context(), owner, w.ID)
+		saveTry(t, s, hook, claim(t, s, hook, now)[0].Delivery, 410, now)
+		read, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{Types: []event.Type{event.WebhookDisabled}, Limit: 10})
 		must(t, "read the log", err)
-		if failed := deliveriesOf(t, s, w, webhook.Failed); read.Status != webhook.Disabled || len(failed) != 2 || len(page.Events) != 1 {
+		if failed := deliveriesOf(t, s, hook, webhook.Failed); read.Status != webhook.Disabled || len(failed) != 2 || len(page.Events) != 1 {
 			t.Errorf("status %s, %d failed, %d events", read.Status, len(failed), len(page.Events))
 		}
 	})
@@ -376,22 +378,22 @@ func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 func TestRedeliverAndReplay(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
-		w, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		hook, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
 		fanOut(t, s, owner)
-		for _, d := range claim(t, s, w, now) {
-			saveTry(t, s, w, d.Delivery, 200, now)
+		for _, d := range claim(t, s, hook, now) {
+			saveTry(t, s, hook, d.Delivery, 200, now)
 		}
-		done := deliveriesOf(t, s, w, webhook.Delivered)
+		done := deliveriesOf(t, s, hook, webhook.Delivered)
 		if len(done) != 2 || done[0].ID < done[1].ID || len(done[0].Attempts) != 1 || done[0].Attempts[0].StatusCode != 200 || done[0].Tries != 1 {
 			t.Fatalf("delivered: %+v", done)
 		}
-		again, err := s.Redeliver(t.Context(), owner, w.ID, done[1].ID, now)
+		again, err := s.Redeliver(t.Context(), owner, hook.ID, done[1].ID, now)
 		must(t, "redeliver", err)
 		if again.Status != webhook.Pending || again.Tries != 0 || len(again.Attempts) != 1 {
 			t.Errorf("redelivered: %+v", again)
 		}
-		if got := claim(t, s, w, now); len(got) != 1 || got[0].ID != done[1].ID || got[0].EventID != done[1].EventID {
+		if got := claim(t, s, hook, now); len(got) != 1 || got[0].ID != done[1].ID || got[0].EventID != done[1].EventID {
 			t.Errorf("claimed: %+v", got)
 		}
 		for _, c := range []struct {
@@ -399,62 +401,62 @@ func TestRedeliverAndReplay(t *testing.T) {
 			webhook, delivery string
 			code              fault.Code
 		}{
-			{other, w.ID, done[0].ID, fault.WebhookNotFound}, {owner, second.ID, done[0].ID, fault.DeliveryNotFound}, {owner, w.ID, newID(), fault.DeliveryNotFound},
+			{other, hook.ID, done[0].ID, fault.WebhookNotFound}, {owner, second.ID, done[0].ID, fault.DeliveryNotFound}, {owner, hook.ID, newID(), fault.DeliveryNotFound},
 		} {
 			_, err := s.Redeliver(t.Context(), c.owner, c.webhook, c.delivery, now)
 			requireRefusal(t, "redeliver", err, c.code)
 		}
-		_, err = s.ListDeliveries(t.Context(), other, w.ID, ports.DeliveryQuery{Limit: 1})
+		_, err = s.ListDeliveries(t.Context(), other, hook.ID, ports.DeliveryQuery{Limit: 1})
 		requireRefusal(t, "list", err, fault.WebhookNotFound)
-		page, err := s.ListDeliveries(t.Context(), owner, w.ID, ports.DeliveryQuery{Limit: 1, Before: done[0].ID})
+		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: done[0].ID})
 		must(t, "second page", err)
 		if len(page) != 1 || page[0].ID != done[1].ID {
 			t.Errorf("second page: %+v", page)
 		}
 
-		must(t, "replay", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{Sequence: 1}))
+		must(t, "replay", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 1}))
 		fanOut(t, s, owner)
-		if all := deliveriesOf(t, s, w, ""); len(all) != 3 || all[0].EventID != done[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
+		if all := deliveriesOf(t, s, hook, ""); len(all) != 3 || all[0].EventID != done[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
 			t.Errorf("after a replay: %+v", all)
 		}
-		must(t, "replay from the end", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
-		must(t, "replay from a later position", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{Sequence: 99}))
+		must(t, "replay from the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
+		must(t, "replay from a later position", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}))
 		fanOut(t, s, owner)
-		if all := deliveriesOf(t, s, w, ""); len(all) != 3 {
+		if all := deliveriesOf(t, s, hook, ""); len(all) != 3 {
 			t.Errorf("%d deliveries after a replay of nothing", len(all))
 		}
-		must(t, "replay all", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: time.Now().Add(-time.Hour)}))
+		must(t, "replay all", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(-time.Hour)}))
 		fanOut(t, s, owner)
-		if all := deliveriesOf(t, s, w, ""); len(all) != 5 {
+		if all := deliveriesOf(t, s, hook, ""); len(all) != 5 {
 			t.Errorf("%d deliveries after a replay of all", len(all))
 		}
 		_, err = s.DropEvents(t.Context(), time.Now().Add(48*time.Hour))
 		must(t, "drop events", err)
-		requireRefusal(t, "replay dropped events", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{Sequence: 0}), fault.CursorExpired)
+		requireRefusal(t, "replay dropped events", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 0}), fault.CursorExpired)
 	})
 }
 
 func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
-		w := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
-		_, _, err := s.ClaimTest(t.Context(), other, w.ID, testLease, now)
+		hook := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		_, _, err := s.ClaimTest(t.Context(), other, hook.ID, testLease, now)
 		requireRefusal(t, "test", err, fault.WebhookNotFound)
 		for n := range webhook.MaxConcurrent {
-			d, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now)
+			d, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
 			must(t, "test", err)
 			if !claimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
 				t.Fatalf("test %d: %+v", n, d)
 			}
 			if n == 0 {
 				defer func() {
-					if !saveTry(t, s, w, d.Delivery, 200, now) {
+					if !saveTry(t, s, hook, d.Delivery, 200, now) {
 						t.Error("the result of a test is not stored")
 					}
 				}()
 			}
 		}
-		if _, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now); claimed || err != nil {
+		if _, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now); claimed || err != nil {
 			t.Errorf("one more: %v, %v", claimed, err)
 		}
 	})
@@ -467,7 +469,7 @@ func TestDueWebhooksAndHealth(t *testing.T) {
 		for _, owner := range []access.AccountID{a, a, b} {
 			hooks = append(hooks, addWebhook(t, s, owner, nil))
 		}
-		addWebhook(t, s, b, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		emitEvents(t, s, a, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
 		emitEvents(t, s, b, domainEvent(guid(1), "1", event.DomainAdded))
 		fanOut(t, s, a)
@@ -507,7 +509,7 @@ func TestDueWebhooksAndHealth(t *testing.T) {
 func TestOldDeliveriesAreDropped(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		w := addWebhook(t, s, owner, nil)
+		hook := addWebhook(t, s, owner, nil)
 		for n := range 3 {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 			_, err := fanOutOnce(t, s, owner, 10, now.Add(time.Duration(n)*time.Hour))
@@ -519,7 +521,7 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 			must(t, "drop", err)
 			return n
 		}
-		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, w, "")) != 1 {
+		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
 			t.Errorf("dropped %d, %d, %d", a, b, c)
 		}
 	})
@@ -542,7 +544,7 @@ func TestClosingAnAccountRemovesItsWebhooks(t *testing.T) {
 func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		w, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		hook, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		tested := addWebhook(t, s, owner, nil)
 		test, _, err := s.ClaimTest(t.Context(), owner, tested.ID, testLease, now)
 		must(t, "test", err)
@@ -550,10 +552,10 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
 		saveTry(t, s, tested, claim(t, s, tested, now)[0].Delivery, 200, now)
-		for _, hook := range []webhook.Webhook{w, working} {
-			d := claim(t, s, hook, now)[0].Delivery
+		for _, failingOrWorking := range []webhook.Webhook{hook, working} {
+			d := claim(t, s, failingOrWorking, now)[0].Delivery
 			d.Tries = webhook.MaxTries - 1 // so that no delivery is pending after this try
-			saveTry(t, s, hook, d, map[string]int{w.ID: 500, working.ID: 200}[hook.ID], now)
+			saveTry(t, s, failingOrWorking, d, map[string]int{hook.ID: 500, working.ID: 200}[failingOrWorking.ID], now)
 		}
 		for _, c := range []struct {
 			since time.Time
@@ -565,7 +567,7 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 		}
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 10})
 		must(t, "read the log", err)
-		if len(page.Events) != 2 || page.Events[1].Type != event.WebhookDisabled || page.Events[1].Subject.ID != w.ID {
+		if len(page.Events) != 2 || page.Events[1].Type != event.WebhookDisabled || page.Events[1].Subject.ID != hook.ID {
 			t.Errorf("events %+v", page.Events)
 		}
 	})
@@ -575,29 +577,29 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		w := addWebhook(t, s, owner, nil)
+		hook := addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
-		saveTry(t, s, w, claim(t, s, w, now)[0].Delivery, 500, now)
-		late := claim(t, s, w, now.Add(24*time.Hour))[0].Delivery
-		_, err := s.ChangeWebhook(t.Context(), owner, w.ID, "", nil, func(w *webhook.Webhook) { w.URL = "https://new.example.test/in" })
+		saveTry(t, s, hook, claim(t, s, hook, now)[0].Delivery, 500, now)
+		late := claim(t, s, hook, now.Add(24*time.Hour))[0].Delivery
+		_, err := s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.URL = "https://new.example.test/in" })
 		must(t, "change the URL", err)
-		if saveTry(t, s, w, late, 410, now.Add(24*time.Hour)) {
+		if saveTry(t, s, hook, late, 410, now.Add(24*time.Hour)) {
 			t.Error("a late 410 of the old URL is stored")
 		}
-		read, err := s.Webhook(t.Context(), owner, w.ID)
+		read, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
 		if read.Status != webhook.Enabled || !read.FailingSince.IsZero() {
 			t.Errorf("%s, failing since %s", read.Status, read.FailingSince)
 		}
-		if again := claim(t, s, w, now.Add(24*time.Hour)); len(again) != 1 {
+		if again := claim(t, s, hook, now.Add(24*time.Hour)); len(again) != 1 {
 			t.Errorf("%d deliveries for the new URL", len(again))
 		}
 	})
 }
 
-// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events that a replay
-// repeats and the new ones of the account's other webhooks.
+// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events for a replay
+// and the new events for the account's other webhooks.
 func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
@@ -624,12 +626,12 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 	})
 }
 
-// TestFanOutClaimsWhatItAdds checks the limits of the claims: four for a webhook, one for a failing
-// one, over all calls, and the slots.
+// TestFanOutClaimsWhatItAdds checks the limits of the claims: four deliveries of a webhook, one of
+// a failing webhook, both over all calls, and the number of slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		working, failing := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(w *webhook.Webhook) { w.FailingSince = now })
+		working, failing := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.FailingSince = now })
 		emit := func(n int) {
 			for i := range n {
 				for _, owner := range []access.AccountID{a, b} {
@@ -672,13 +674,13 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	})
 }
 
-// TestDeliveriesAreClaimedTogether claims for several webhooks in one call. Each gets what it would
-// get alone: its oldest due deliveries with their events, as far as its standing and the slots
-// allow.
+// TestDeliveriesAreClaimedTogether claims deliveries of several webhooks in one call. Each webhook
+// gets the same as in a call of its own: its oldest due deliveries with their events, as far as its
+// standing and the slots allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
-		proven, failing, unproven := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(w *webhook.Webhook) { w.FailingSince = now }), addWebhook(t, s, b, nil)
+		proven, failing, unproven := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, b, nil)
 		later, off, removed, waits := addWebhook(t, s, b, nil), addWebhook(t, s, a, nil), addWebhook(t, s, a, nil), addWebhook(t, s, suspended, nil)
 		for _, owner := range []access.AccountID{a, b, suspended} {
 			for n := range 5 {
@@ -691,7 +693,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 			saveTry(t, s, later, d.Delivery, 500, now.Add(time.Hour))
 		}
 		saveTry(t, s, later, claim(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
-		_, err := s.ChangeWebhook(t.Context(), a, off.ID, "", nil, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		_, err := s.ChangeWebhook(t.Context(), a, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		must(t, "disable", err)
 		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
 		_, err = s.SetActive(t.Context(), suspended, false)
@@ -726,9 +728,9 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	})
 }
 
-// TestResultsAreSavedTogether saves results of several webhooks at once: each counts for its own.
-// A claim leaves out the webhooks that another transaction has locked, and reports them. SQLite has
-// only one writing transaction at a time.
+// TestClaimsDoNotWaitForLockedWebhooks checks that a claim skips and reports the webhooks that
+// another transaction has locked. SQLite has only one writing transaction at a time, so the test
+// needs PostgreSQL.
 func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		if !database.IsPostgres(s.db) {
@@ -738,13 +740,13 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 		locked, free, off := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
-		_, err := s.ChangeWebhook(t.Context(), owner, off.ID, "", nil, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		_, err := s.ChangeWebhook(t.Context(), owner, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		must(t, "disable", err)
 		must(t, "lock", s.inTransaction(t.Context(), "lock webhook", func(ctx context.Context, tx bun.IDB) error {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
 				return err
 			}
-			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // a claim that waits would wait for ever
+			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // so that a claim that waits for the lock fails
 			defer cancel()
 			got, err := s.ClaimDeliveries(waiting, convertAll([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
 			must(t, "claim", err)
@@ -759,6 +761,8 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 	})
 }
 
+// TestResultsAreSavedTogether saves results of several webhooks at once. Each result must change only
+// its own webhook.
 func TestResultsAreSavedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
@@ -775,10 +779,10 @@ func TestResultsAreSavedTogether(t *testing.T) {
 			batch = append(batch, tried(good, d.Delivery, 200, now))
 		}
 		for _, c := range []struct {
-			w      webhook.Webhook
+			hook   webhook.Webhook
 			status int
 		}{{bad, 500}, {gone, 410}, {removed, 200}, {late, 200}} {
-			batch = append(batch, tried(c.w, claim(t, s, c.w, now)[0].Delivery, c.status, now))
+			batch = append(batch, tried(c.hook, claim(t, s, c.hook, now)[0].Delivery, c.status, now))
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
 		must(t, "end leases", s.EndLeases(t.Context()))
@@ -791,14 +795,14 @@ func TestResultsAreSavedTogether(t *testing.T) {
 			t.Errorf("saved %+v, want %+v", saved, want)
 		}
 		for _, c := range []struct {
-			w         webhook.Webhook
+			hook      webhook.Webhook
 			delivered int
 			status    webhook.Status
 			failing   bool
 		}{{good, 4, webhook.Enabled, false}, {bad, 0, webhook.Enabled, true}, {gone, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
-			read, err := s.Webhook(t.Context(), c.w.Account, c.w.ID)
+			read, err := s.Webhook(t.Context(), c.hook.Account, c.hook.ID)
 			must(t, "read", err)
-			if n := len(deliveriesOf(t, s, c.w, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.Failing() != c.failing {
+			if n := len(deliveriesOf(t, s, c.hook, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.Failing() != c.failing {
 				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.Failing(), c)
 			}
 		}

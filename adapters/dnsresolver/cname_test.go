@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// chain returns records in which _dmarc.example.test leads to a TXT record over this many CNAMEs.
+// chain returns records in which _dmarc.example.test leads to a TXT record through this many
+// CNAMEs.
 func chain(cnames int) string {
 	var b strings.Builder
 	for i := range cnames {

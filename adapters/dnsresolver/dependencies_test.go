@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// wanted returns the records that a mail platform asks for in these tests.
+// wanted returns the records that a mail platform requires in these tests.
 func wanted(domain string) []dns.Desired {
 	return dns.Desire(domain, dns.Offer{
 		Service: []dns.Record{
@@ -170,8 +170,8 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	}
 }
 
-// TestSlowServerDoesNotDelayDependencies uses a server that answers only after the resolver was
-// asked for the dependencies of the other servers' answers.
+// TestSlowServerDoesNotDelayDependencies uses a slow server. It answers only after the resolver has
+// received questions about the dependencies in the other servers' answers.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
 	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
@@ -186,7 +186,7 @@ func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 		select {
 		case <-asked:
 			slow.ServeDNS(w, q)
-		case <-time.After(hang): // the dependencies were not asked for
+		case <-time.After(hang): // case <-time.After(hang): // nothing queried the dependencies
 		}
 	}))
 	got := env.readForPlan(three)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestSilentServersOfOneAccountDoNotDelayAnother checks that a read completes while a different
-// account has as many questions as it can get at servers that never answer.
+// account has sent as many questions as it may to servers that never answer.
 func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
 	const domains = dnsresolver.AccountShare + 8
 	var records strings.Builder

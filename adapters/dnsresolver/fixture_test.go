@@ -21,12 +21,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // parallel tests spend their time waiting
+	_ = flag.Set("test.parallel", "8") // _ = flag.Set("test.parallel", "8") // parallel tests mostly wait
 	goleak.VerifyTestMain(m)
 }
 
-// fixture is a small DNS for one test: a resolver on 127.0.0.1 and name servers on 127.0.0.2 and
-// up, all on the same port.
+// fixture is a small DNS for one test: a resolver on 127.0.0.1, and name servers on 127.0.0.2 and
+// the following addresses. All use the same port.
 type fixture struct {
 	t    testing.TB
 	port int
@@ -108,11 +108,11 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 	}
 }
 
-// hang is how long a test waits for an event. Only a test that hangs reaches it.
+// hang is how long a test waits for an event. It is exceeded only if something hangs.
 const hang = 4 * time.Minute
 
-// brief is the timeout of a question in tests with a server that never answers. It must be long
-// enough for the servers that do answer.
+// brief is the timeout of a question in tests with a server that never answers. The other servers
+// must be able to answer within this time.
 const brief = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.

@@ -62,8 +62,8 @@ func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
 }
 
 // TestQuestionsOfAnAccountLeaveSlotsFree checks that the first question of each further account
-// starts at once while all other accounts ask as much as they can. The total limit must not be
-// exceeded.
+// starts at once while all other accounts use as many slots as they may. The total limit must not
+// be exceeded.
 func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	s := newSlots(maxToServers)
 	var releases []func()

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// apexRecords returns the SOA and NS records of a zone, as the real servers hold them.
+// apexRecords returns the SOA and NS records of a zone, as the real servers have them.
 func apexRecords(zone string, serial int) string {
 	return fmt.Sprintf(`%[1]s. 3600 IN SOA ns1.provider.example. hostmaster.provider.example. %[2]d 3600 600 604800 60
 %[1]s. 3600 IN NS ns1.provider.example.

@@ -33,7 +33,7 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 	}
 }
 
-// TestRecursiveReadAsksOnlyResolvers checks that Options.Recursive reads all records from
+// TestRecursiveReadAsksOnlyResolvers checks that with Options.Recursive all records are read from
 // resolvers. The read is not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 	env := newFixture(t, standard)

@@ -24,7 +24,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shownEntry is an entry as callers read it.
+// shownEntry is an entry as callers get it.
 type shownEntry struct {
 	Sequence int64
 	Actor    struct{ Type, ID, Name string }
@@ -48,8 +48,8 @@ func (e shownEntry) short() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exported returns the entries of an export, except those of the fixture. The export must be a
-// chain.
+// exported returns the entries of an export, except those of the fixture. It checks that they form
+// a chain.
 func exported(client *apiClient, key string) (entries []shownEntry) {
 	client.t.Helper()
 	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
@@ -225,8 +225,9 @@ func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
 	return c.AuditChains.EndAct(ctx, o)
 }
 
-// TestRefusalWithoutAnEntryIsNotSent checks that a refusal is answered only when its entry is
-// stored. An answer about a change is sent, because the change has stored the act.
+// TestRefusalWithoutAnEntryIsNotSent checks that a refusal is sent only if its entry could be
+// stored. The answer to a successful change is sent nevertheless, because the change has stored the
+// act.
 func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
@@ -244,7 +245,7 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	}
 }
 
-// TestFailedWriteIsAnEntryIfItMayHaveChangedSomething checks answers of 500 and more.
+// TestFailedWriteIsAnEntryIfItMayHaveChangedSomething checks writes that are answered with a 5xx.
 func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &hookedKeys{Idempotency: env.store}
@@ -261,7 +262,7 @@ func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
 }
 
 // TestKilledWriteIsAnEntry ends the process between the change and the answer, as a crash does: no
-// step after the change is run.
+// step after the change runs.
 func TestKilledWriteIsAnEntry(t *testing.T) {
 	env := newTestEnv(t)
 	away := errors.New("the process was killed")
@@ -311,7 +312,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestAuditIsOfTheAccount checks that no entry of another account is shown.
+// TestAuditIsOfTheAccount checks that no entry of another account is returned.
 func TestAuditIsOfTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

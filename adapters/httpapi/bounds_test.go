@@ -151,15 +151,15 @@ func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 	}
 }
 
-// visibleObjects has the operations whose path names no object of a tenant. The value is the status
+// visibleObjects lists the operations whose path names no object of a tenant. The value is the status
 // of the answer to a key that is limited to a different tenant.
 var visibleObjects = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
 	"GET /v1/me": 200, "GET /v1/keys": 200, "GET /v1/events": 200, "GET /v1/audit": 200, "GET /v1/webhooks": 200, "POST /v1/webhooks": 200,
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
-	// A new tenant would be outside of the bounds of the key. The connections of the integration,
-	// and the key without bounds, are outside of them too.
+	// These operations concern tenants outside the bounds of the key: a new tenant, all tenants,
+	// and connections of mailboxes in other tenants. One creates a key without bounds.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
 	"POST /api-key/rotate": 403, // access_denied, because the address is not a member's

@@ -24,7 +24,7 @@ func ask(h http.Handler, path string, headers map[string]string) *httptest.Respo
 }
 
 // TestDocumentIsCompressedAndCacheable checks the encodings of the OpenAPI document, and that a
-// client that has it gets no second copy.
+// client that already has the document does not get it again.
 func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 	h := newTestEnv(t).handler(t)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
@@ -78,8 +78,8 @@ func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
 	}
 }
 
-// TestIntroductionIsShort checks that the API page shows the operations soon, and that each page to
-// which the introduction links exists.
+// TestIntroductionIsShort checks that the introduction before the operations on the API page is
+// short, and that each page to which it links exists.
 func TestIntroductionIsShort(t *testing.T) {
 	h := newTestEnv(t).handler(t)
 	var document struct {

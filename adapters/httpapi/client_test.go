@@ -144,7 +144,7 @@ var noRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// testTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+// testTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const testTimeout = 4 * time.Minute
 
 // receive returns the next value of a channel. It fails the test with the description of the
@@ -214,7 +214,7 @@ func isOperation(r *http.Request) bool {
 	return false
 }
 
-// matchesTemplate reports whether a path is an instance of a path template.
+// matchesTemplate reports whether a path matches a path template.
 func matchesTemplate(template, path string) bool {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	return len(want) == len(have) && !slices.ContainsFunc(want, func(segment string) bool {

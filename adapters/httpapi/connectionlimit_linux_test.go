@@ -147,15 +147,16 @@ func waitFor(t *testing.T, failure string, done func() bool) {
 	}
 }
 
-// TestOneClientGetsHalfOfTheConnections opens more connections from one address than it may have.
-// The one that waits longest is closed, so a new caller at the same address is served.
+// TestOneClientGetsHalfOfTheConnections opens more connections from one address than are allowed.
+// The server closes the one that has waited longest for a request, so a new caller with the same
+// address is served.
 func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
 			limit := &httpapi.ConnectionLimit{Max: 8}
 			s := newLimitedServer(t, limit, encrypted)
 			busy := s.dial(t, "127.0.0.1")
-			s.hold(t, busy) // it is the oldest connection, but not one that waits
+			s.hold(t, busy) // s.hold(t, busy) // it is the oldest connection, but it has a request in progress
 			idle := s.dial(t, "127.0.0.1")
 			s.get(t, idle)
 			silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
@@ -171,8 +172,8 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	}
 }
 
-// TestAllClientsTogetherGetMax checks that new clients are served when all connections are taken, at
-// the cost of the client that has the most.
+// TestAllClientsTogetherGetMax checks that new clients are served when the limit is reached. The
+// server then closes a connection of the client that has the most.
 func TestAllClientsTogetherGetMax(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 8}
 	s := newLimitedServer(t, limit, false)
@@ -235,8 +236,8 @@ func (c *addressedConn) Close() error {
 }
 
 // TestNetworkOfIPv6IsOneClient checks that all addresses of an IPv6 /64 share half of the
-// connections, and that an IPv4 address is the same client in both notations. Addresses of a trusted
-// proxy's /64 that are not trusted have no part in its exemption.
+// connections, and that an IPv4 address is the same client in both notations. The half does not
+// apply to a trusted proxy, but it does apply to other addresses in the proxy's /64.
 func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

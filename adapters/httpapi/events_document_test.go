@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// TestEachTypeOfEventHasSchema holds an event of each type against the document, and the same event
-// with a wrong member.
+// TestEachTypeOfEventHasSchema validates an event of each type with the document. It also validates
+// the same event with a wrong member, which must fail.
 func TestEachTypeOfEventHasSchema(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

@@ -116,8 +116,8 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestIsAnsweredByEvent lets requests wait. Events of another type do not end the
-// wait, and waiting requests hold no in-flight slot.
+// TestWaitingRequestIsAnsweredByEvent checks requests that wait for an event. Events of another
+// type do not end the wait, and a waiting request holds no slot for requests in progress.
 func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.MaxInFlight = 4
@@ -130,7 +130,8 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 			answers <- client.repeat(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
 		})
 	}
-	// Other requests are served while the others wait. Each of them also leaves an event of a different type.
+	// Other requests are answered while these wait. Each of them also causes an event of a
+	// different type.
 	for i := range 20 {
 		env.addKey(t, env.accountA.account.ID)
 		if got := client.repeat(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
@@ -139,7 +140,8 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
 	defer stop()
-	// A request that begins to wait after the event does not see it, so events are made until all are answered.
+	// A request that begins to wait only after an event was stored does not get it. So the test
+	// stores events until all requests are answered.
 	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
 		env.attach(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
 		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil))
@@ -167,8 +169,8 @@ func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	}
 }
 
-// TestFewRequestsOfAccountWait lets five requests wait. A sixth request of the account is refused,
-// but a request of a different account is not.
+// TestFewRequestsOfAccountWait checks that five requests of an account can wait. A sixth request of
+// the account is refused, but a request of a different account is not.
 func TestFewRequestsOfAccountWait(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.Off = false
@@ -178,7 +180,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // the request of refused can take the slot of one of these
+			for ctx.Err() == nil { // for ctx.Err() == nil { // the request of refused can take the place of one of these
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()
@@ -191,7 +193,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	}
 	got := refused()
 	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
-		got = refused() // until the five wait
+		got = refused() // got = refused() // until five requests wait
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {

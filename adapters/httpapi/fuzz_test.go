@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// validState stands in an input for the state of a connect link that waits for an administrator. Each
-// process of a fuzzing run has its own links.
+// validState is replaced in an input by the state of a connect link that waits for an
+// administrator. Each process of a fuzzing run has its own links.
 const validState = "VALID-STATE"
 
 // growthInterval is the number of requests between two checks of the memory. Each check also renews
@@ -38,7 +38,8 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	})
 	handler := env.handler(f)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/docs"} {
-		// They are made once. In an instrumented program that can take longer than an input may.
+		// The assets are decompressed once. In an instrumented program that can take longer than
+		// the time limit of an input.
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	const form = "application/x-www-form-urlencoded"
@@ -82,8 +83,8 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	})
 }
 
-// maxGrowth is how much memory a process may gain while it answers requests. The memory of the Go
-// runtime and of the database varies by a few megabytes.
+// maxGrowth is by how much the memory of a process may grow while it answers requests. The memory
+// of the Go runtime and of the database varies by a few megabytes.
 const maxGrowth = 48 << 20
 
 // growthCheck compares the memory of the process with its memory after the first requests.
@@ -120,9 +121,9 @@ func residentMemory(t *testing.T) int {
 	return kilobytes << 10
 }
 
-// TestFuzzingRequestsWithoutKey runs FuzzRequestsWithoutKey with new inputs: 2000 inputs of this
-// program, or 10 minutes of a program that is instrumented, so that inputs for all branches are
-// found. An input that fails is written to testdata.
+// TestFuzzingRequestsWithoutKey runs FuzzRequestsWithoutKey with new inputs: 2000 inputs in this
+// program, or 10 minutes in a program that is instrumented to find inputs for all branches. An
+// input that fails is written to testdata.
 func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	t.Parallel()
 	program, amount, processes := os.Args[0], "2000x", "1"

@@ -31,7 +31,7 @@ import (
 
 type tenantStore = ports.Tenants
 
-// tenantLister is a tenant store whose lists a test controls.
+// tenantLister is a tenant store that returns the tenants that a test specifies.
 type tenantLister struct {
 	tenantStore
 	list func(context.Context) ([]tenant.Tenant, error)
@@ -232,8 +232,8 @@ func TestPanicDoesNotAffectOtherOperations(t *testing.T) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Guard") }
 
-// TestForwardedHeadersDecideNothing checks that forwarded headers do not change the host, scheme or
-// method of a request.
+// TestForwardedHeadersDecideNothing checks that forwarded headers do not change which host, scheme
+// or method a request has.
 func TestForwardedHeadersDecideNothing(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}

@@ -233,7 +233,7 @@ func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 	return got.status
 }
 
-// canary takes the place of a secret in requests. No answer may contain it.
+// canary replaces a secret in requests. No answer may contain it.
 const canary = "Kanarien-Vogel-77x"
 
 // nesting returns nested empty arrays with this many levels.

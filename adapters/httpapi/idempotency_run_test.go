@@ -32,9 +32,9 @@ func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error
 	return f.Idempotency.Finish(ctx, c)
 }
 
-// TestAnswerIsCommittedWithItsChange covers writes that would answer differently on a second run.
-// Their answers are stored in the same transaction as the change, so that no crash can come between
-// the two. The replay must be the first answer.
+// TestAnswerIsCommittedWithItsChange covers writes for which a second run would return a different
+// answer. Their answers are stored in the same transaction as the change, so that a crash cannot
+// happen between the two. A replay must be the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}

@@ -99,9 +99,9 @@ func loseOldKeys(t *testing.T, path string) {
 	must(t, err)
 }
 
-// TestReplayAfterKeyRotation checks that replays survive a key rotation. When the old key is gone,
-// the request cannot be compared with the first one. Then it is refused, with or without a stored
-// answer, and nothing runs a second time.
+// TestReplayAfterKeyRotation checks that stored answers are still replayed after a rotation of the
+// keyset. If the old key was deleted, the request cannot be compared with the first one. It is then
+// refused, with or without a stored answer, and does not run a second time.
 func TestReplayAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")

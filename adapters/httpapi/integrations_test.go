@@ -33,9 +33,9 @@ func newIntegrationEnv(t *testing.T) integrationEnv {
 }
 
 // addIntegration creates an integration through the API and returns its path.
-func (s integrationEnv) addIntegration(provider string) string {
-	s.client.t.Helper()
-	got := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody(provider, ""), key: s.env.accountA.key}, 200, "")
+func (env integrationEnv) addIntegration(provider string) string {
+	env.client.t.Helper()
+	got := env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody(provider, ""), key: env.env.accountA.key}, 200, "")
 	return integrationsPath + "/" + fmt.Sprint(got.body["id"])
 }
 
@@ -71,94 +71,94 @@ const integrationMembers = "id provider name provider_workspace_id provider_work
 // TestIntegrationAnswersHaveTheirMembers checks the answers of all operations from the creation of
 // an integration to its deletion.
 func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
-	s := newIntegrationEnv(t)
-	once := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
-	created := s.client.expect(once, 200, "")
+	env := newIntegrationEnv(t)
+	once := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", ""), key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
+	created := env.client.expect(once, 200, "")
 	checkMemberNames(t, created.body, integrationMembers)
 	checkMemberNames(t, created.body["capabilities"], "microsoft_oauth mailbox_refresh mailbox_disconnect")
 	if created.body["provider"] != "instantly" || created.body["name"] != "Outbound" || created.body["status"] != "connected" || created.body["has_error"] != false ||
 		created.body["provider_workspace_id"] != "ws-1" || created.body["provider_workspace_name"] != "Workspace 1" || created.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("got %s", created.raw)
 	}
-	if again := s.client.expect(once, 200, ""); again.raw != created.raw || again.header.Get("Idempotency-Replayed") != "true" || s.platform.Calls("Check") != 1 {
-		t.Errorf("replayed %s after %d checks", again.raw, s.platform.Calls("Check"))
+	if again := env.client.expect(once, 200, ""); again.raw != created.raw || again.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("Check") != 1 {
+		t.Errorf("replayed %s after %d checks", again.raw, env.platform.Calls("Check"))
 	}
 	path := integrationsPath + "/" + fmt.Sprint(created.body["id"])
-	list := s.client.expect(call{method: "GET", path: integrationsPath, key: s.env.accountA.key}, 200, "")
+	list := env.client.expect(call{method: "GET", path: integrationsPath, key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, list.body, "integrations count")
 	if list.body["count"] != 1.0 || list.header.Get("X-RateLimit-Bucket") != "read" {
 		t.Errorf("listed %s", list.raw)
 	}
 	checkMemberNames(t, list.body["integrations"].([]any)[0], integrationMembers)
-	s.checkConnectionCounts(path, `{"total":0,"connected":0,"pending":0,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
-	tested := s.client.expect(call{method: "POST", path: path + "/test", key: s.env.accountA.key}, 200, "")
+	env.checkConnectionCounts(path, `{"total":0,"connected":0,"pending":0,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
+	tested := env.client.expect(call{method: "POST", path: path + "/test", key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, tested.body, "status integration_id provider message tested_at")
 	if tested.body["status"] != "connected" || tested.body["message"] == "" || tested.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("tested %s", tested.raw)
 	}
-	eligible := s.client.expect(call{method: "GET", path: path + "/mailboxes", key: s.env.accountA.key}, 200, "")
+	eligible := env.client.expect(call{method: "GET", path: path + "/mailboxes", key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, eligible.body, "integration_id mailboxes count")
 	mailbox := eligible.body["mailboxes"].([]any)[0].(map[string]any)
 	checkMemberNames(t, mailbox, "mailbox_id tenant_id tenant_name domain_name display_name primary_smtp account_enabled managed_by_tenantcore connection")
-	if mailbox["connection"] != nil || mailbox["managed_by_tenantcore"] != true || mailbox["mailbox_id"] != s.mailboxID || mailbox["tenant_id"] != string(s.env.accountA.tenant) || mailbox["tenant_name"] != "Tenant" {
+	if mailbox["connection"] != nil || mailbox["managed_by_tenantcore"] != true || mailbox["mailbox_id"] != env.mailboxID || mailbox["tenant_id"] != string(env.env.accountA.tenant) || mailbox["tenant_name"] != "Tenant" {
 		t.Errorf("eligible %s", eligible.raw)
 	}
-	deleted := s.client.expect(call{method: "DELETE", path: path, key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, "")
+	deleted := env.client.expect(call{method: "DELETE", path: path, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, "")
 	checkMemberNames(t, deleted.body, "status integration_id message")
-	if again := s.client.expect(call{method: "DELETE", path: path, key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); again.raw != deleted.raw {
+	if again := env.client.expect(call{method: "DELETE", path: path, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); again.raw != deleted.raw {
 		t.Errorf("replayed %s", again.raw)
 	}
-	s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 404, "integration_not_found")
+	env.client.expect(call{method: "GET", path: path, key: env.env.accountA.key}, 404, "integration_not_found")
 }
 
 // checkConnectionCounts checks the mailbox_connections of an integration. want is their JSON.
-func (s integrationEnv) checkConnectionCounts(path, want string) {
-	s.client.t.Helper()
-	got := s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
-	checkMemberNames(s.client.t, got.body, integrationMembers+" mailbox_connections")
+func (env integrationEnv) checkConnectionCounts(path, want string) {
+	env.client.t.Helper()
+	got := env.client.expect(call{method: "GET", path: path, key: env.env.accountA.key}, 200, "")
+	checkMemberNames(env.client.t, got.body, integrationMembers+" mailbox_connections")
 	if !strings.Contains(got.raw, `"mailbox_connections":`+want) || got.header.Get("X-RateLimit-Bucket") != "read" {
-		s.client.t.Errorf("got %s, want %s", got.raw, want)
+		env.client.t.Errorf("got %s, want %s", got.raw, want)
 	}
 }
 
 // TestOAuthAnswersHaveTheirMembers checks the answers of the OAuth operations until the mailbox is
 // connected, and of its disconnection.
 func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
-	s := newIntegrationEnv(t)
-	path := s.addIntegration("instantly")
-	oauth := path + "/mailboxes/" + s.mailboxID + "/oauth/microsoft"
-	started := s.client.expect(call{method: "POST", path: oauth + "/init", key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
+	env := newIntegrationEnv(t)
+	path := env.addIntegration("instantly")
+	oauth := path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft"
+	started := env.client.expect(call{method: "POST", path: oauth + "/init", key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, "")
 	checkMemberNames(t, started.body, "status integration_id provider mailbox_id mailbox session_id auth_url expires_at")
-	if started.body["status"] != "pending" || started.body["mailbox_id"] != s.mailboxID || started.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
+	if started.body["status"] != "pending" || started.body["mailbox_id"] != env.mailboxID || started.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("begun %s", started.raw)
 	}
-	if again := s.client.expect(call{method: "POST", path: oauth + "/init", key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); again.raw != started.raw || s.platform.Calls("StartSignIn") != 1 {
+	if again := env.client.expect(call{method: "POST", path: oauth + "/init", key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); again.raw != started.raw || env.platform.Calls("StartSignIn") != 1 {
 		t.Errorf("replayed %s", again.raw)
 	}
-	s.client.expect(call{method: "POST", path: oauth + "/init", key: s.env.accountA.key}, 409, "oauth_session_pending")
-	s.checkConnectionCounts(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
-	otherIntegration := s.addIntegration("salesblink")
-	s.client.expect(call{method: "POST", path: otherIntegration + "/mailboxes/" + s.mailboxID + "/oauth/microsoft/init", key: s.env.accountA.key}, 409, "mailbox_already_connected_elsewhere")
+	env.client.expect(call{method: "POST", path: oauth + "/init", key: env.env.accountA.key}, 409, "oauth_session_pending")
+	env.checkConnectionCounts(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
+	otherIntegration := env.addIntegration("salesblink")
+	env.client.expect(call{method: "POST", path: otherIntegration + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/init", key: env.env.accountA.key}, 409, "mailbox_already_connected_elsewhere")
 
 	status := oauth + "/status?session_id=" + fmt.Sprint(started.body["session_id"])
-	s.platform.Complete(fmt.Sprint(started.body["auth_url"]), fmt.Sprint(started.body["mailbox"]), "Ana")
-	got := s.client.expect(call{method: "GET", path: status, key: s.env.accountA.key}, 200, "")
+	env.platform.Complete(fmt.Sprint(started.body["auth_url"]), fmt.Sprint(started.body["mailbox"]), "Ana")
+	got := env.client.expect(call{method: "GET", path: status, key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, got.body, "status integration_id mailbox_id session_id provider_account_id provider_account_name connected_at expires_at")
 	if got.body["status"] != "connected" || got.body["provider_account_id"] == nil || got.body["provider_account_name"] != "Ana" || got.body["connected_at"] == nil || got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Errorf("status %s", got.raw)
 	}
-	mailbox := s.client.expect(call{method: "GET", path: path + "/mailboxes", key: s.env.accountA.key}, 200, "").body["mailboxes"].([]any)[0].(map[string]any)
+	mailbox := env.client.expect(call{method: "GET", path: path + "/mailboxes", key: env.env.accountA.key}, 200, "").body["mailboxes"].([]any)[0].(map[string]any)
 	checkMemberNames(t, mailbox["connection"], "id status provider_account_id provider_account_email has_error connected_at updated_at")
-	refreshed := s.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: s.env.accountA.key}, 200, "")
+	refreshed := env.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, refreshed.body, "integration_id provider checked connected newly_connected unchanged error_count status")
 	if !strings.Contains(refreshed.raw, `"checked":1,"connected":1,"newly_connected":0,"unchanged":1,"error_count":0`) {
 		t.Errorf("refreshed %s", refreshed.raw)
 	}
-	disconnected := s.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + s.mailboxID, key: s.env.accountA.key}, 200, "")
+	disconnected := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, disconnected.body, "status integration_id mailbox_id message")
-	calls := s.platform.Calls("Remove") + s.platform.Calls("Account")
-	again := s.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + s.mailboxID, key: s.env.accountA.key}, 200, "")
-	if again.body["status"] != "disconnected" || len(s.platform.Held()) != 0 || s.platform.Calls("Remove")+s.platform.Calls("Account") != calls {
+	calls := env.platform.Calls("Remove") + env.platform.Calls("Account")
+	again := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.env.accountA.key}, 200, "")
+	if again.body["status"] != "disconnected" || len(env.platform.Held()) != 0 || env.platform.Calls("Remove")+env.platform.Calls("Account") != calls {
 		t.Errorf("disconnected %s", again.raw)
 	}
 	if again.body["message"] != "The mailbox was not connected, so nothing was removed." {
@@ -169,36 +169,36 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 // TestOAuthStatusRequiresItsSession checks that session_id is checked before ownership, and that an
 // unknown session is not found.
 func TestOAuthStatusRequiresItsSession(t *testing.T) {
-	s := newIntegrationEnv(t)
-	path := s.addIntegration("instantly")
-	oauth := path + "/mailboxes/" + s.mailboxID + "/oauth/microsoft/status"
+	env := newIntegrationEnv(t)
+	path := env.addIntegration("instantly")
+	oauth := path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/status"
 	for _, query := range []string{"", "?session_id=", "?session_id=" + unknownID + "&session_id=" + unknownID, "?Session_id=" + unknownID, "?session_id=%ff"} {
-		got := s.client.expect(call{method: "GET", path: oauth + query, key: s.env.accountA.key}, 400, "invalid_request")
+		got := env.client.expect(call{method: "GET", path: oauth + query, key: env.env.accountA.key}, 400, "invalid_request")
 		if !strings.Contains(got.raw, `"location":"query.session_id"`) {
 			t.Errorf("%q: %s", query, got.raw)
 		}
-		s.client.expect(call{method: "GET", path: strings.Replace(oauth, path, integrationsPath+"/"+unknownID, 1) + query, key: s.env.accountA.key}, 400, "invalid_request")
+		env.client.expect(call{method: "GET", path: strings.Replace(oauth, path, integrationsPath+"/"+unknownID, 1) + query, key: env.env.accountA.key}, 400, "invalid_request")
 	}
 	for _, id := range []string{unknownID, "x", "%2e", strings.Repeat("9", 300)} {
-		s.client.expect(call{method: "GET", path: oauth + "?session_id=" + id, key: s.env.accountA.key}, 404, "oauth_session_not_found")
+		env.client.expect(call{method: "GET", path: oauth + "?session_id=" + id, key: env.env.accountA.key}, 404, "oauth_session_not_found")
 	}
 }
 
 // TestWorkspaceMustBeChosen checks that the refusal lists the workspaces and is replayed, and that
 // a request with a new key and a workspace succeeds.
 func TestWorkspaceMustBeChosen(t *testing.T) {
-	s := newIntegrationEnv(t)
-	s.platform.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}
-	once := call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "choose"}}
-	got := s.client.expect(once, 400, "salesblink_workspace_required")
+	env := newIntegrationEnv(t)
+	env.platform.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}
+	once := call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", ""), key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "choose"}}
+	got := env.client.expect(once, 400, "salesblink_workspace_required")
 	if !strings.Contains(got.raw, `"workspaces":[{"id":"ws-1","name":"One <b>"},{"id":"ws-2","name":"Two"}]`) || strings.Contains(got.raw, exampleAPIKey) {
 		t.Errorf("got %s", got.raw)
 	}
-	if again := s.client.expect(once, 400, "salesblink_workspace_required"); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
+	if again := env.client.expect(once, 400, "salesblink_workspace_required"); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", again.raw)
 	}
-	s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-9"), key: s.env.accountA.key}, 400, "salesblink_workspace_required")
-	created := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-1"), key: s.env.accountA.key}, 200, "")
+	env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-9"), key: env.env.accountA.key}, 400, "salesblink_workspace_required")
+	created := env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-1"), key: env.env.accountA.key}, 200, "")
 	if created.body["provider_workspace_id"] != "ws-1" {
 		t.Errorf("got %s", created.raw)
 	}
@@ -208,7 +208,7 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 // credential fails, and the failure is replayed. A test of an integration whose credential is
 // refused later is answered 200 with the status failed. No answer repeats the credential.
 func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
-	s := newIntegrationEnv(t)
+	env := newIntegrationEnv(t)
 	for body, code := range map[string]string{
 		`{"provider":"nobody","name":"n","api_key":"` + canary + `"}`:                          "unknown_provider",
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `"}`:                       "provider_credential_rejected",
@@ -223,19 +223,19 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 		`{"provider":"instantly","name":"n","api_key":"` + canary + `","workspace_id":null}`:   "invalid_request",
 		`{"provider":7,"name":"n","api_key":"` + canary + `"}`:                                 "invalid_request",
 	} {
-		if got := s.client.expect(call{method: "POST", path: integrationsPath, body: body, key: s.env.accountA.key}, 400, code); strings.Contains(got.raw, canary) {
+		if got := env.client.expect(call{method: "POST", path: integrationsPath, body: body, key: env.env.accountA.key}, 400, code); strings.Contains(got.raw, canary) {
 			t.Errorf("the answer repeats %s: %s", canary, got.raw)
 		}
 	}
-	once := call{method: "POST", path: integrationsPath, body: `{"provider":"instantly","name":"n","api_key":"not taken"}`, key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "refused"}}
-	first := s.client.expect(once, 400, "provider_credential_rejected")
-	if again := s.client.expect(once, 400, "provider_credential_rejected"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
+	once := call{method: "POST", path: integrationsPath, body: `{"provider":"instantly","name":"n","api_key":"not taken"}`, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "refused"}}
+	first := env.client.expect(once, 400, "provider_credential_rejected")
+	if again := env.client.expect(once, 400, "provider_credential_rejected"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", again.raw)
 	}
-	path := s.addIntegration("instantly")
-	s.platform.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
-	tested := s.client.expect(call{method: "POST", path: path + "/test", key: s.env.accountA.key}, 200, "")
-	detail := s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
+	path := env.addIntegration("instantly")
+	env.platform.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
+	tested := env.client.expect(call{method: "POST", path: path + "/test", key: env.env.accountA.key}, 200, "")
+	detail := env.client.expect(call{method: "GET", path: path, key: env.env.accountA.key}, 200, "")
 	if tested.body["status"] != "failed" || tested.body["message"] == "" || detail.body["has_error"] != true || detail.body["status"] != "failed" {
 		t.Errorf("tested %s, then %s", tested.raw, detail.raw)
 	}
@@ -244,9 +244,9 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 // TestSendingPlatformFailuresMapToProblems checks the status and code of each kind of failure. A
 // failure is not replayed: the same key succeeds when the failure is over.
 func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
-	s := newIntegrationEnv(t)
-	path := s.addIntegration("instantly")
-	testCall := call{method: "POST", path: path + "/test", key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "trouble"}}
+	env := newIntegrationEnv(t)
+	path := env.addIntegration("instantly")
+	testCall := call{method: "POST", path: path + "/test", key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "trouble"}}
 	for _, tt := range []struct {
 		kind   outcome.Kind
 		status int
@@ -255,10 +255,10 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 		{outcome.Throttled, 503, "provider_unavailable"}, {outcome.Down, 503, "provider_unavailable"}, {outcome.Broken, 502, "provider_error"},
 		{outcome.Unknown, 504, "provider_timeout"},
 	} {
-		s.platform.Fail(fake.Fault{Method: "Check", Kind: tt.kind, Times: 1})
-		s.client.expect(testCall, tt.status, tt.code)
+		env.platform.Fail(fake.Fault{Method: "Check", Kind: tt.kind, Times: 1})
+		env.client.expect(testCall, tt.status, tt.code)
 	}
-	if got := s.client.expect(testCall, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
+	if got := env.client.expect(testCall, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("replayed %s", got.raw)
 	}
 }
@@ -266,29 +266,29 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 // TestIntegrationsAreVisibleToTheirAccountOnly checks that a different account cannot list, read or
 // delete an integration.
 func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
-	s := newIntegrationEnv(t)
-	path := s.addIntegration("instantly")
-	got := s.client.expect(call{method: "GET", path: integrationsPath, key: s.env.accountB.key}, 200, "")
+	env := newIntegrationEnv(t)
+	path := env.addIntegration("instantly")
+	got := env.client.expect(call{method: "GET", path: integrationsPath, key: env.env.accountB.key}, 200, "")
 	if !strings.HasPrefix(got.raw, `{"integrations":[],"count":0}`) {
 		t.Errorf("listed %s", got.raw)
 	}
-	s.client.expect(call{method: "GET", path: path, key: s.env.accountB.key}, 404, "integration_not_found")
-	s.client.expect(call{method: "DELETE", path: path, key: s.env.accountB.key}, 404, "integration_not_found")
-	s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
+	env.client.expect(call{method: "GET", path: path, key: env.env.accountB.key}, 404, "integration_not_found")
+	env.client.expect(call{method: "DELETE", path: path, key: env.env.accountB.key}, 404, "integration_not_found")
+	env.client.expect(call{method: "GET", path: path, key: env.env.accountA.key}, 200, "")
 }
 
 // TestTenantLimitStopsNewOAuthSessions checks that an account with more tenants than its plan
 // allows cannot start an OAuth session. The other operations of integrations still work.
 func TestTenantLimitStopsNewOAuthSessions(t *testing.T) {
-	s := newIntegrationEnv(t)
-	path := s.addIntegration("instantly")
-	s.env.attachTenant(t, s.env.accountA, extraTenant)
-	s.env.changePlan(t, s.env.accountA, "complete", 1)
-	s.client.expect(call{method: "POST", path: path + "/mailboxes/" + s.mailboxID + "/oauth/microsoft/init", key: s.env.accountA.key}, 402, "tenant_limit_reached")
-	if s.platform.Calls("StartSignIn") != 0 || s.platform.Calls("Account") != 0 {
+	env := newIntegrationEnv(t)
+	path := env.addIntegration("instantly")
+	env.env.attachTenant(t, env.env.accountA, extraTenant)
+	env.env.changePlan(t, env.env.accountA, "complete", 1)
+	env.client.expect(call{method: "POST", path: path + "/mailboxes/" + env.mailboxID + "/oauth/microsoft/init", key: env.env.accountA.key}, 402, "tenant_limit_reached")
+	if env.platform.Calls("StartSignIn") != 0 || env.platform.Calls("Account") != 0 {
 		t.Error("the platform was called")
 	}
-	s.client.expect(call{method: "POST", path: path + "/test", key: s.env.accountA.key}, 200, "")
-	s.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: s.env.accountA.key}, 200, "")
-	s.client.expect(call{method: "DELETE", path: path, key: s.env.accountA.key}, 200, "")
+	env.client.expect(call{method: "POST", path: path + "/test", key: env.env.accountA.key}, 200, "")
+	env.client.expect(call{method: "POST", path: path + "/mailboxes/refresh", key: env.env.accountA.key}, 200, "")
+	env.client.expect(call{method: "DELETE", path: path, key: env.env.accountA.key}, 200, "")
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// contendedKeys is a key store in which a second request with the same key can win each claim. order
-// chooses whether it does, and what becomes of it until the first request reads the key.
+// contendedKeys is a key store in which a second request with the same key can succeed with each
+// claim first. order chooses whether it does, and in which state the second request is when the
+// first one reads the key.
 type contendedKeys struct {
 	ports.Idempotency
 	order  *interleaving.Order

@@ -121,8 +121,8 @@ func TestInvalidKeysAreNotCreated(t *testing.T) {
 	}
 }
 
-// TestKeysNeverManageMoreThanTheyHold tries to create, rotate and revoke keys beyond the bounds of
-// the caller's key.
+// TestKeysNeverManageMoreThanTheyHold tries to create, rotate and revoke keys that are outside the
+// bounds of the caller's key.
 func TestKeysNeverManageMoreThanTheyHold(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -192,8 +192,8 @@ func TestOwnRotationKeepsTheBounds(t *testing.T) {
 	}
 }
 
-// TestMeDescribesTheCaller also checks that the shown limits count the request itself, in its own
-// bucket only.
+// TestMeDescribesTheCaller also checks that the returned rate limits include the request itself,
+// and only in its own bucket.
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

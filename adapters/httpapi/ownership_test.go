@@ -63,7 +63,8 @@ func (env *testEnv) keyID(t *testing.T, owner testAccount) string {
 	return keys[0].ID
 }
 
-// withoutOwnedIDs has the operations without the id of an owned object, each with the reason.
+// withoutOwnedIDs lists the operations without the id of an owned object in their path, each with
+// the reason.
 var withoutOwnedIDs = map[string]string{
 	"GET /v1/tenants":               "lists only the account's tenants, see TestTenantListIsTheAccounts",
 	"GET /v1/tenants/connect-url":   "returns a link for the account of the key",
@@ -102,9 +103,9 @@ var validBodies = map[string]string{
 	"POST /v1/webhooks/{webhook_id}/replay":                `{"after":"2026-01-01T00:00:00Z"}`,
 }
 
-// TestForeignAndUnknownIDsAreIndistinguishable checks that each operation answers foreign, unknown
-// and malformed ids alike, and calls no provider. Only the request id and rate limit headers may
-// differ.
+// TestForeignAndUnknownIDsAreIndistinguishable checks that each operation gives the same answer for
+// foreign, unknown and malformed ids, and calls no provider. Only the request id and rate limit
+// headers may differ.
 func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	env := newTestEnv(t)
 	owned, foreign := ownershipCases(env, t)

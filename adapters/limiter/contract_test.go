@@ -40,10 +40,10 @@ func open(t testing.TB, o limiter.Options) *limiter.Limiter {
 	return l
 }
 
-// hang is how long a test waits for an event. Only a test that hangs reaches it.
+// hang is how long a test waits for an event. It is exceeded only if something hangs.
 const hang = 4 * time.Minute
 
-// openShared opens a limiter and waits until it counts in Redis.
+// openShared opens a limiter and waits until it uses Redis.
 func openShared(t testing.TB, o limiter.Options) *limiter.Limiter {
 	t.Helper()
 	l := open(t, o)
@@ -51,7 +51,7 @@ func openShared(t testing.TB, o limiter.Options) *limiter.Limiter {
 	return l
 }
 
-// withoutTimeout returns options for tests that must not depend on how fast Redis answers.
+// withoutTimeout returns options for tests that must not depend on the speed of Redis.
 func withoutTimeout(server *testserver.Redis) limiter.Options {
 	return limiter.Options{URL: server.URL, AnswerTimeout: hang}
 }

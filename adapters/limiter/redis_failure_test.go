@@ -21,7 +21,7 @@ import (
 )
 
 // TestProcessCountsAloneWhileRedisFails checks that each process allows at most its own limit while
-// Redis fails, and that replicas count together when Redis works again. Requests must not wait for
+// Redis fails, and that replicas count together again when Redis works. Requests must not wait for
 // Redis one after the other. The log must have one line for the failure and one for the recovery.
 func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			for range 1000 {
 				one.Take(t.Context(), bucket(12))
 			}
-			// All requests share one wait. Requests that wait one after the other take longer.
+			// All requests wait at the same time. If they waited one after the other, this would
+			// take longer.
 			if took := time.Since(began); took > 50*tt.answerTimeout {
 				t.Errorf("the requests took %s, want less than 50 times %s", took, tt.answerTimeout)
 			}
@@ -98,7 +99,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	if n := countAllowed(50, bucket(12), l); n != 12 {
 		t.Errorf("%d passed", n)
 	}
-	<-time.After(1200 * time.Millisecond) // long enough for two probes
+	<-time.After(1200 * time.Millisecond) // <-time.After(1200 * time.Millisecond) // enough time for two probes
 	if s := l.State(); !s.Fallback || s.Fallbacks != 1 {
 		t.Errorf("state %+v\n%s", s, log)
 	}
@@ -131,8 +132,8 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
-// TestClockSkewOfRedisDoesNotBlock checks that a clock that jumps does not block a bucket for
-// longer than a window. A process still allows at most its limit.
+// TestClockSkewOfRedisDoesNotBlock checks that a bucket is not blocked for longer than a window if
+// the clock of Redis jumps. A process still allows at most its limit.
 func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client, b := redisClient(t, server), bucket(2)

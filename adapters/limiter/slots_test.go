@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestSlotsOfADeadProcessAreReleased checks that the slots of a dead process are free after the
-// lease. A live process keeps its slots, even when Redis loses its data.
+// TestSlotsOfADeadProcessAreReleased checks that the slots of a dead process become free when their
+// lease ends. A live process keeps its slots, even if Redis loses its data.
 func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
 	// A lease is renewed after a third of its duration, so a renewal may be late by two thirds of

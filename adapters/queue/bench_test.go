@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBenchmarks runs the benchmark once, so that it keeps working.
+// TestBenchmarks runs the benchmark once, to check that it still works.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Jobs") }
 
 // BenchmarkJobs measures how many empty wake-ups a worker handles in a second, when all of them

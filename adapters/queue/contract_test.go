@@ -19,7 +19,7 @@ var contractOptions = queue.Options{
 	PollInterval: 100 * time.Millisecond,
 }
 
-// hangTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+// hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const hangTimeout = 4 * time.Minute
 
 func TestContract(t *testing.T) {

@@ -132,9 +132,9 @@ func (h handled) wait(t *testing.T, ids ...string) {
 	}
 }
 
-// TestIdleQueueMakesFewStatements counts the transactions of a replica that has nothing to do. It
-// measures several periods. At least one of them must have at most 4 transactions a second. River
-// and the server do some work only once, in the other periods.
+// TestIdleQueueMakesFewStatements counts the transactions of a replica without work. It measures
+// several periods. At least one of them must have at most 4 transactions a second. In the other
+// periods, River and the server may do some work that they do only once.
 func TestIdleQueueMakesFewStatements(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)

@@ -42,37 +42,37 @@ func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 	t.Helper()
 	environment, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
 	must(t, err)
-	c := &cloudflareFixture{t: t, environment: environment, service: newService(t)}
-	if c.ready, err = environment.Open(t.Context(), c.service.services(environment)); err != nil {
+	fixture := &cloudflareFixture{t: t, environment: environment, service: newService(t)}
+	if fixture.ready, err = environment.Open(t.Context(), fixture.service.services(environment)); err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return fixture
 }
 
 // api calls Cloudflare's API with the operator's token. It decodes the result, or returns the code
 // of the first error.
-func (c *cloudflareFixture) api(method, path, body string, result any) (code int) {
-	c.t.Helper()
-	return c.apiAs(c.environment.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
+func (fixture *cloudflareFixture) api(method, path, body string, result any) (code int) {
+	fixture.t.Helper()
+	return fixture.apiAs(fixture.environment.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
 }
 
-func (c *cloudflareFixture) apiAs(token, method, path, body string, result any) (code int) {
-	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, c.environment.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
-	must(c.t, err)
+func (fixture *cloudflareFixture) apiAs(token, method, path, body string, result any) (code int) {
+	fixture.t.Helper()
+	req, err := http.NewRequestWithContext(fixture.t.Context(), method, fixture.environment.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
+	must(fixture.t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
-	must(c.t, err)
+	must(fixture.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	must(c.t, err)
+	must(fixture.t, err)
 	answer := struct {
 		Errors []struct{ Code int }
 		Result any
 	}{Result: result}
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		c.t.Fatalf("%s: %v", raw, err)
+		fixture.t.Fatalf("%s: %v", raw, err)
 	}
 	if len(answer.Errors) > 0 {
 		return answer.Errors[0].Code
@@ -80,44 +80,44 @@ func (c *cloudflareFixture) apiAs(token, method, path, body string, result any) 
 	return 0
 }
 
-func (c *cloudflareFixture) zone(name string) string {
-	c.t.Helper()
+func (fixture *cloudflareFixture) zone(name string) string {
+	fixture.t.Helper()
 	var found []struct {
 		ID      string   `json:"id"`
 		Servers []string `json:"name_servers"`
 	}
-	c.api("GET", "/zones?name="+name, "", &found)
+	fixture.api("GET", "/zones?name="+name, "", &found)
 	if len(found) != 1 || !slices.Equal(found[0].Servers, []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}) {
-		c.t.Fatalf("zone %s: %v", name, found)
+		fixture.t.Fatalf("zone %s: %v", name, found)
 	}
 	return found[0].ID
 }
 
-func (c *cloudflareFixture) records(zone string) []apiRecord {
-	c.t.Helper()
+func (fixture *cloudflareFixture) records(zone string) []apiRecord {
+	fixture.t.Helper()
 	var all []apiRecord
-	c.api("GET", "/zones/"+zone+"/dns_records", "", &all)
+	fixture.api("GET", "/zones/"+zone+"/dns_records", "", &all)
 	return all
 }
 
-func (c *cloudflareFixture) batch(zone, body string) int {
-	c.t.Helper()
-	return c.api("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
+func (fixture *cloudflareFixture) batch(zone, body string) int {
+	fixture.t.Helper()
+	return fixture.api("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
 }
 
 // put replaces the records of a zone through the control interface.
-func (c *cloudflareFixture) put(name, records string) {
-	c.t.Helper()
-	if status, body := ask(c.t, "PUT", c.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
-		c.t.Fatal(status, body)
+func (fixture *cloudflareFixture) put(name, records string) {
+	fixture.t.Helper()
+	if status, body := ask(fixture.t, "PUT", fixture.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
+		fixture.t.Fatal(status, body)
 	}
 }
 
 // served returns the answer of the DNS server, one record after the other.
-func (c *cloudflareFixture) served(name, qtype string) string {
-	c.t.Helper()
-	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), c.ready.DNSAddr)
-	must(c.t, err)
+func (fixture *cloudflareFixture) served(name, qtype string) string {
+	fixture.t.Helper()
+	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
+	must(fixture.t, err)
 	var out []string
 	for _, rr := range m.Answer {
 		out = append(out, strings.TrimPrefix(rr.String(), rr.Header().String()))
@@ -125,11 +125,11 @@ func (c *cloudflareFixture) served(name, qtype string) string {
 	return strings.Join(out, "|")
 }
 
-func (c *cloudflareFixture) control(method, path, body string) string {
-	c.t.Helper()
-	status, answer := ask(c.t, method, c.ready.ControlURL+path, body)
+func (fixture *cloudflareFixture) control(method, path, body string) string {
+	fixture.t.Helper()
+	status, answer := ask(fixture.t, method, fixture.ready.ControlURL+path, body)
 	if status != http.StatusOK {
-		c.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+		fixture.t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}
 	return answer
 }
@@ -138,76 +138,76 @@ func (c *cloudflareFixture) control(method, path, body string) string {
 // The members that Cloudflare adds to a record stay until the record changes, even after a restart.
 func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	plugins, data := bundledPlugin(t, "dns", "cloudflare"), t.TempDir()
-	c := openCloudflare(t, plugins, data)
-	seeded := dnsConnection{c.ready.AccountID, "cloudflare", c.service.token(c.ready.AccountID)}
-	if !slices.Equal(c.service.dnsConnections, []dnsConnection{seeded}) {
-		t.Errorf("seeded connections: %v", c.service.dnsConnections)
+	fixture := openCloudflare(t, plugins, data)
+	seeded := dnsConnection{fixture.ready.AccountID, "cloudflare", fixture.service.token(fixture.ready.AccountID)}
+	if !slices.Equal(fixture.service.dnsConnections, []dnsConnection{seeded}) {
+		t.Errorf("seeded connections: %v", fixture.service.dnsConnections)
 	}
-	c.control("POST", "/accounts/"+c.ready.AccountID+"/dns-connections", `{"provider":"cloudflare"}`)
-	if !slices.Equal(c.service.dnsConnections, []dnsConnection{seeded, seeded}) {
-		t.Errorf("connections: %v", c.service.dnsConnections)
+	fixture.control("POST", "/accounts/"+fixture.ready.AccountID+"/dns-connections", `{"provider":"cloudflare"}`)
+	if !slices.Equal(fixture.service.dnsConnections, []dnsConnection{seeded, seeded}) {
+		t.Errorf("connections: %v", fixture.service.dnsConnections)
 	}
-	c.checkTokensPerAccount()
-	zone := c.zone("example-one.test")
-	if code := c.batch(zone, `{"posts":[
+	fixture.checkTokensPerAccount()
+	zone := fixture.zone("example-one.test")
+	if code := fixture.batch(zone, `{"posts":[
 		{"type":"TXT","name":"example-one.test","content":"\"v=spf1 -all\"","ttl":1,"comment":"ours"},
 		{"type":"MX","name":"example-one.test","content":"mail.example.net","priority":5,"ttl":600}]}`); code != 0 {
 		t.Fatal(code)
 	}
-	if got := c.served("example-one.test", "TXT") + c.served("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
+	if got := fixture.served("example-one.test", "TXT") + fixture.served("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
 		t.Fatal(got)
 	}
-	before := c.records(zone)
-	c.put("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
+	before := fixture.records(zone)
+	fixture.put("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
 		{"type":"MX","name":"example-one.test","content":"other.example.net","ttl":600,"priority":5}]`)
-	after := c.records(zone)
+	after := fixture.records(zone)
 	if len(after) != 2 || after[0] != before[0] || after[0].Comment != "ours" || after[0].TTL != 1 || after[1].ID == before[1].ID || after[1].Content != "other.example.net" {
 		t.Fatalf("before %v\nafter  %v", before, after)
 	}
-	if code := c.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
+	if code := fixture.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
 		t.Errorf("a record that was changed through the control interface keeps its id: %d", code)
 	}
-	must(t, c.environment.Close())
-	c = openCloudflare(t, plugins, data)
-	defer closeEnvironment(t, c.environment)
-	if got := c.records(c.zone("example-one.test")); c.zone("example-one.test") != zone || !slices.Equal(got, after) {
+	must(t, fixture.environment.Close())
+	fixture = openCloudflare(t, plugins, data)
+	defer closeEnvironment(t, fixture.environment)
+	if got := fixture.records(fixture.zone("example-one.test")); fixture.zone("example-one.test") != zone || !slices.Equal(got, after) {
 		t.Errorf("after a restart %v", got)
 	}
-	if calls := c.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
+	if calls := fixture.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
 		t.Errorf("the list of calls does not survive a restart: %s", calls)
 	}
 }
 
 // checkTokensPerAccount checks that each account has its own token and that all tokens reach the
 // same zones.
-func (c *cloudflareFixture) checkTokensPerAccount() {
-	c.t.Helper()
+func (fixture *cloudflareFixture) checkTokensPerAccount() {
+	fixture.t.Helper()
 	var other struct {
 		ID string `json:"account_id"`
 	}
-	must(c.t, json.Unmarshal([]byte(c.control("POST", "/accounts", `{"email":"other@example.com","plan":"complete"}`)), &other))
-	c.control("POST", "/accounts/"+other.ID+"/dns-connections", `{"provider":"cloudflare"}`)
+	must(fixture.t, json.Unmarshal([]byte(fixture.control("POST", "/accounts", `{"email":"other@example.com","plan":"complete"}`)), &other))
+	fixture.control("POST", "/accounts/"+other.ID+"/dns-connections", `{"provider":"cloudflare"}`)
 	tokens := map[string]bool{}
-	for _, owner := range []string{c.ready.AccountID, other.ID} {
-		token := c.service.token(owner)
+	for _, owner := range []string{fixture.ready.AccountID, other.ID} {
+		token := fixture.service.token(owner)
 		tokens[token] = true
 		var zones []any
-		if code := c.apiAs(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
-			c.t.Errorf("the token of %s: code %d, %v", owner, code, zones)
+		if code := fixture.apiAs(token, "GET", "/zones?name=example-one.test", "", &zones); code != 0 || len(zones) != 1 {
+			fixture.t.Errorf("the token of %s: code %d, %v", owner, code, zones)
 		}
 	}
 	if len(tokens) != 2 {
-		c.t.Errorf("the accounts share %v", tokens)
+		fixture.t.Errorf("the accounts share %v", tokens)
 	}
 }
 
 // TestCloudflareBatchIsOneTransaction also checks the error codes of the API, and a fault that was
 // set through the control interface.
 func TestCloudflareBatchIsOneTransaction(t *testing.T) {
-	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
-	defer closeEnvironment(t, c.environment)
-	zone := c.zone("example-two.test")
-	c.put("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
+	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
+	defer closeEnvironment(t, fixture.environment)
+	zone := fixture.zone("example-two.test")
+	fixture.put("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
 	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
 	cname := `{"type":"CNAME","name":"www.example-two.test","content":"b.example.net","ttl":300}`
 	for _, tt := range []struct {
@@ -220,19 +220,19 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 		{`{"posts":[` + fmt.Sprintf(a, "www", 300) + `]}`, 81058},
 		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},
 	} {
-		if code := c.batch(zone, tt.body); code != tt.code {
+		if code := fixture.batch(zone, tt.body); code != tt.code {
 			t.Errorf("%.80s: %d, want %d", tt.body, code, tt.code)
 		}
 	}
-	if got := c.served("new.example-two.test", "A"); got != "" {
+	if got := fixture.served("new.example-two.test", "A"); got != "" {
 		t.Errorf("a refused batch left %s", got)
 	}
-	www := c.records(zone)[slices.IndexFunc(c.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
-	if code := c.batch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
+	www := fixture.records(zone)[slices.IndexFunc(fixture.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
+	if code := fixture.batch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
 		t.Errorf("a batch that deletes a record before it creates a CNAME: %d", code)
 	}
-	c.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
-	if code := c.batch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || c.served("late.example-two.test", "A") != "" {
+	fixture.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
+	if code := fixture.batch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || fixture.served("late.example-two.test", "A") != "" {
 		t.Errorf("throttled: %d", code)
 	}
 }
@@ -240,11 +240,11 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 // TestCloudflareProxiesAndFlattens checks proxied and flattened records. The API lists them as they
 // were created, but the DNS server answers with other records.
 func TestCloudflareProxiesAndFlattens(t *testing.T) {
-	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
-	defer closeEnvironment(t, c.environment)
-	c.put("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
-	zone := c.zone("example-three.test")
-	if code := c.batch(zone, `{"posts":[
+	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
+	defer closeEnvironment(t, fixture.environment)
+	fixture.put("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
+	zone := fixture.zone("example-three.test")
+	if code := fixture.batch(zone, `{"posts":[
 		{"type":"CNAME","name":"example-three.test","content":"web.example-four.test","ttl":300},
 		{"type":"TXT","name":"example-three.test","content":"\"beside it\"","ttl":300},
 		{"type":"CNAME","name":"www.example-three.test","content":"web.example-four.test","ttl":1,"proxied":true},
@@ -257,25 +257,25 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 		"s1._domainkey.example-three.test CNAME": "", "s1._domainkey.example-three.test TXT": `"v=DKIM1; p="`,
 	} {
 		name, qtype, _ := strings.Cut(question, " ")
-		if got := c.served(name, qtype); got != want {
+		if got := fixture.served(name, qtype); got != want {
 			t.Errorf("%s: %s, want %s", question, got, want)
 		}
 	}
 	aliases := 0
-	for _, r := range c.records(zone) {
+	for _, r := range fixture.records(zone) {
 		if r.Type == "CNAME" {
 			aliases++
 		}
 	}
 	if aliases != 3 {
-		t.Errorf("the API lists %v", c.records(zone))
+		t.Errorf("the API lists %v", fixture.records(zone))
 	}
-	served := c.control("GET", "/zones/example-three.test/records", "")
+	served := fixture.control("GET", "/zones/example-three.test/records", "")
 	if strings.Contains(served, "CNAME") || !strings.Contains(served, "198.51.100.80") {
 		t.Errorf("served: %s", served)
 	}
-	c.put("example-three.test", served)
-	if got := c.records(zone); slices.ContainsFunc(got, func(r apiRecord) bool { return r.Type == "CNAME" || r.Proxied }) {
+	fixture.put("example-three.test", served)
+	if got := fixture.records(zone); slices.ContainsFunc(got, func(r apiRecord) bool { return r.Type == "CNAME" || r.Proxied }) {
 		t.Errorf("after a replacement through the control interface: %v", got)
 	}
 }

@@ -47,7 +47,7 @@ func TestSimulatorsEndWithTheSandbox(t *testing.T) {
 	waitUntilClosed(t, conn)
 }
 
-// hang is how long a test waits for an event. Only a test that hangs reaches it.
+// hang is how long a test waits for an event. It is exceeded only if something hangs.
 const hang = 4 * time.Minute
 
 // TestCloseDoesNotWaitForAStoppedSimulator suspends a simulator with SIGSTOP. A suspended process

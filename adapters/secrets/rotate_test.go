@@ -225,8 +225,8 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 	}
 }
 
-// TestForgedSecretsDoNotReadTheKeyset checks that a forged secret costs no read of an unchanged
-// keyset file, whether its key exists or not. Reading and parsing the file takes hundreds of
+// TestForgedSecretsDoNotReadTheKeyset checks that a forged secret causes no read of an unchanged
+// keyset file, whether its key exists or not. Reading and parsing the file needs hundreds of
 // allocations.
 func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
 	s := open(t, createKeyset(t))

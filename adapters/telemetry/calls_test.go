@@ -45,7 +45,7 @@ func measurement(t *testing.T, o CallOptions) wire.Interceptor {
 	return measure
 }
 
-// TestEachMethodIsAnOperation checks that each method of the provider ports makes a span with its
+// TestEachMethodIsAnOperation checks that each method of the provider ports creates a span with its
 // own operation.
 func TestEachMethodIsAnOperation(t *testing.T) {
 	for port, call := range map[string]func(wire.Interceptor) int{
@@ -70,8 +70,8 @@ func TestEachMethodIsAnOperation(t *testing.T) {
 	}
 }
 
-// callAll calls every method of port with zero values, apart from the methods in except. It returns
-// the number of calls.
+// callAll calls every method of port with zero values, except the methods in except. It returns the
+// number of calls.
 func callAll(port any, except ...string) (calls int) {
 	v := reflect.ValueOf(port)
 	for i := range v.NumMethod() {

@@ -25,7 +25,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// forbiddenURLs are URLs that must not be reached. A host below .test is resolved by the test.
+// forbiddenURLs are URLs that the service must not call. The test resolves the host names below
+// .test.
 var forbiddenURLs = []string{
 	// other schemes and forms
 	"", "hooks.example.test", "//hooks.example.test/", "https://", "https:///path", "https:hooks.example.test", "ftp://hooks.example.test/",
@@ -117,8 +118,9 @@ func answer(query []byte, lookup func(string) ([]string, bool)) []byte {
 }
 
 // TestForbiddenURLsAreRefused checks that each URL is refused when a webhook is created. It also
-// sends to each, because the check at the connection must not depend on the first one. The sender
-// itself must refuse: nothing listens at most of these addresses, so other errors prove nothing.
+// sends a message to each, because the check of the connection must not depend on the first check.
+// The sender itself must refuse. At most of these addresses no server listens, so any other error
+// would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
 		t.Fatalf("only %d URLs", len(forbiddenURLs))
@@ -129,7 +131,7 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", raw, err)
 		}
 		if raw == "https://mixed.test/" {
-			continue // has a public address too, which must not be contacted in a test
+			continue // continue // this name also has a public address, which a test must not contact
 		}
 		if r := s.Send(t.Context(), webhook.Message{URL: raw}); r.Error != errForbidden.Error() && r.Error != "the host does not resolve" {
 			t.Errorf("%q was not refused by the sender: %+v", raw, r)

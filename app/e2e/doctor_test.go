@@ -334,7 +334,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	and := func(option string) []string {
 		return p.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
 	}
-	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "takes no writes", "privilege to write")
+	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "accepts no writes", "privilege to write")
 	expect(and("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
 	expect(and("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
 	runTenantry(t, and("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitExternal)

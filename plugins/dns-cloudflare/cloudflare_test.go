@@ -36,8 +36,8 @@ func text(name string, values ...string) sdk.RRSet {
 	return sdk.RRSet{Name: name, Type: sdk.TXT, TTL: 300, Values: values}
 }
 
-// TestAFreshDomainCostsAtMostFiveCalls counts the calls for the zone, the records and the write.
-func TestAFreshDomainCostsAtMostFiveCalls(t *testing.T) {
+// TestANewDomainNeedsAtMostFiveCalls counts the calls for the zone, the records and the write.
+func TestANewDomainNeedsAtMostFiveCalls(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
 	p := f.Provider()

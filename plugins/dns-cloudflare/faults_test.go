@@ -50,8 +50,8 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 }
 
 // retry repeats a call until it succeeds, as callers of the port must do. It repeats a throttled
-// call after the wait, and any other failed call at once. It gives up after a refusal, and after
-// more than 20 failures without the throttled calls. tries is the number of calls.
+// call after the wait, and any other failed call at once. It stops after a refusal, and after more
+// than 20 failures, of which throttled calls do not count. tries is the number of calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failed := 0
 	for tries = 1; ; tries++ {
@@ -109,9 +109,9 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 	return zoneTries+recordsTries+applyTries == 3, err
 }
 
-// TestManyDomainsSurviveFaults checks that many domains get their records while Cloudflare
-// throttles, fails on every fifth write and loses answers after the effect. No record is created
-// twice and no limit is exceeded. The domains need more calls than the limit permits. With
+// TestManyDomainsSurviveFaults checks that many domains get their records although Cloudflare
+// throttles, fails at every fifth write and loses answers after the effect. No record is created
+// twice and no limit is exceeded. The domains need more calls than the limit allows. With
 // TENANTRY_SOAK there are 300 domains and Cloudflare's own limit, otherwise a fifth of both.
 func TestManyDomainsSurviveFaults(t *testing.T) {
 	const pause = 7
@@ -157,7 +157,7 @@ func TestRetryAfterIsObserved(t *testing.T) {
 	checkPauses(t, calls, pause*time.Second, 3)
 }
 
-// provisionAll provisions the zones with several workers. The result says for each zone whether no
+// provisionAll provisions the zones with several workers. The result has for each zone whether no
 // call was repeated.
 func (f *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) map[string]bool {
 	t.Helper()
@@ -210,8 +210,8 @@ func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	}
 }
 
-// checkLimits checks that the calls in the journal came near the limit and never exceeded it. Only
-// planned faults may have the status 429.
+// checkLimits checks that the number of calls in the journal came close to the limit and never
+// exceeded it. Only planned faults may have the status 429.
 func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
 	t.Helper()
 	refused, failed := 0, 0

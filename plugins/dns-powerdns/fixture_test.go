@@ -22,7 +22,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
+// testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
 const testTimeout = 4 * time.Minute
 
 // newTestState returns a processState whose calls time out after testTimeout.

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// owner is the owner of a zone, who changes a text set while the plugin writes it. Each change is
-// made to the set as it is at that moment.
+// owner is the owner of a zone, who changes a record set while the plugin writes it. Each change
+// begins with the set as it is at that moment.
 type owner struct {
 	*fixture
 	t       *testing.T
@@ -94,9 +94,9 @@ func (o *owner) lost(held sdk.RRSet) bool {
 }
 
 // TestChangesOfTheOwnerInEveryOrder lets the owner change the zone up to two times, before any of
-// the three requests of Apply. If a change of the owner is lost, Apply says that the writes
-// overlapped. It says so only if there was a change between its read and its PATCH. It says that
-// nothing was written, or that all was written, only if that is true.
+// the three requests of Apply. If a change of the owner is lost, Apply must report an overlap. It
+// may report an overlap only if there was a change between its read and its PATCH. It may report
+// that nothing or everything was written only if that is true.
 func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 	f := newFixture(t)
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {

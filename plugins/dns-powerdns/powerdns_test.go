@@ -116,7 +116,8 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 }
 
 // TestUncountedZoneIsNotWritten checks a zone whose serial does not show the changes of others. The
-// plugin refuses to write it, because a value that is added during the write would be lost unseen.
+// plugin refuses to write it, because nobody would notice if a value that is added during the write
+// were lost.
 func TestUncountedZoneIsNotWritten(t *testing.T) {
 	f := newFixture(t)
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
@@ -166,7 +167,7 @@ func TestZoneAndApplyMakeFewCalls(t *testing.T) {
 	f.calls.Store(0)
 	z := findZone(t, f, zone)
 	set := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}
-	for _, want := range []int64{4, 5} { // the second time there is nothing to write
+	for _, want := range []int64{4, 5} { // for _, want := range []int64{4, 5} { // the second time nothing is written
 		if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: set}}); err != nil {
 			t.Fatal(err)
 		}

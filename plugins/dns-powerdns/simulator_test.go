@@ -38,7 +38,7 @@ func TestContractOnSimulator(t *testing.T) {
 
 // TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server.
 // The statuses, the errors, the record sets of the zone and the increase of its serial must be
-// equal. The reason that an error gives for a malformed content may differ.
+// equal. Only the text of the error for malformed content may differ.
 func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	simulated, real := newSimulated(t), newFixture(t)
 	zone := real.NewZone(t)

@@ -29,8 +29,8 @@ import (
 
 const fakeTenant tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
-// minimalAnswers are the shortest answers that the plugin must understand. Tokens are opaque,
-// members are missing, null or spelled differently, and some bodies are not documented.
+// minimalAnswers are the shortest answers that the plugin must accept. Tokens are opaque, members
+// are missing, null or spelled differently, and some bodies are not documented.
 var minimalAnswers = map[string]string{
 	"POST /oauth2/v2.0/token": `{"access_token":"opaque"}`,
 	"GET /organization": `{"value":[{"displayName":"Fabrikam","verifiedDomains":[

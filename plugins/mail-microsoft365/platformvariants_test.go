@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// These tests cover cases in which Microsoft's behaviour is not known. The plugin must work with
-// each possible behaviour.
+// These tests cover cases in which the behaviour of Microsoft is not known. The plugin must work
+// with each possible behaviour.
 
 func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	fake := newFakePlatform(t)

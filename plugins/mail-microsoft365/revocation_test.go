@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
-// Issued tokens stay valid for an hour, so a revoked consent shows only when a new token is
-// requested.
+// Issued tokens stay valid for an hour, so the plugin notices a revoked consent only when it
+// requests a new token.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	for name, tt := range map[string]struct {
 		later time.Duration // time since the tokens were issued
@@ -59,7 +59,7 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 }
 
 // A caller repeats a sync while its bootstrap waits for Microsoft. If each sync requested a new
-// token, the login host would see a loop.
+// token, the login host would report a token loop.
 func TestSyncsRenewTokensEveryFewMinutes(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["Get-OrganizationConfig"] = `{"value":[{"IsDehydrated":true}]}`

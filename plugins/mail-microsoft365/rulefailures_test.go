@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestRuleWritesSurviveALostAnswer checks that the rule is as requested in the end when one cmdlet
-// fails once, before or after its effect.
+// TestRuleWritesSurviveALostAnswer checks that the rule finally is as requested if one cmdlet fails
+// once, before or after its effect.
 func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cmdlet := range []string{
@@ -78,8 +78,8 @@ func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 	}
 }
 
-// TestAPartlyDoneRuleChangeIsUnknown checks that a failure after a successful write is not reported
-// as a change that did not happen.
+// TestAPartlyDoneRuleChangeIsUnknown checks a failure after a successful write. It must not be
+// reported as a change that was not made.
 func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

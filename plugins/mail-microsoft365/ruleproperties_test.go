@@ -100,7 +100,7 @@ func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
 }
 
 // TestAnEmptySenderListIsNeverSent checks that write refuses an empty list, and that no step
-// function asks for one.
+// function sends one.
 func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if one is sent
 	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}

@@ -44,7 +44,7 @@ func (s *sendingTenant) allSenders() []string {
 	return append(slices.Clone(s.mailboxes), s.tenantInfo.Admin)
 }
 
-// rules returns the rules that the simulator holds for the tenant.
+// rules returns the rules of the tenant in the simulator.
 func (s *sendingTenant) rules() []any {
 	s.t.Helper()
 	list, _ := s.control(s.t, http.MethodGet, "/tenants/"+string(s.tenantInfo.GUID), nil)["rules"].([]any)

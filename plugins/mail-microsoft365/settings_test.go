@@ -22,7 +22,7 @@ func TestPluginDescription(t *testing.T) {
 		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {
 		t.Fatalf("got %+v", p)
 	}
-	// The quota of the trace, as Microsoft has it.
+	// This is Microsoft's quota of the message trace.
 	trace := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
 	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, trace) }) {
 		t.Errorf("budgets %+v", p.Describe.Budgets)

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// hang is a timeout that only a call that never ends reaches, however slow the machine is.
+// hang is a timeout that is exceeded only if a call never ends, however slow the machine is.
 const hang = 4 * time.Minute
 
 // sharedApplication is the app registration that all simulators of this package share, because

@@ -28,8 +28,9 @@ import (
 // latency is how long a request of throttledEnv takes to reach the simulator.
 const latency = 150 * time.Millisecond
 
-// throttledEnv is a tenant of a simulator that is called without a network, in the bubble of
-// package testing/synctest. So time passes only while all calls wait, however slow the machine is.
+// throttledEnv is a tenant of a simulator that is called without a network, in a bubble of package
+// testing/synctest. Time in the bubble passes only while all goroutines wait, so the speed of the
+// machine does not matter.
 type throttledEnv struct {
 	t        *testing.T
 	handler  http.Handler
@@ -147,7 +148,7 @@ func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	return nil
 }
 
-// throttle plans two answers with 429 for one host: to its second call and to its seventh.
+// throttle plans two answers with 429 at one host: one for the second call and one for the seventh.
 func (env *throttledEnv) throttle(method, path string) {
 	env.t.Helper()
 	for _, skip := range []int{1, 6} {
@@ -176,7 +177,7 @@ func (env *throttledEnv) expectNoViolation() {
 	}
 }
 
-// memoryWaits stands in for the waits that the host shares.
+// memoryWaits replaces the waits that the host shares.
 type memoryWaits struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -214,8 +215,8 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				env.throttle(tt.method, tt.path)
 				var wg sync.WaitGroup
-				// The processes begin one after the other, so the last one learns of waits only from the
-				// others.
+				// The processes begin one after the other, so the last one gets to know waits only
+				// from the others.
 				begin := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {
@@ -242,7 +243,7 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	}
 }
 
-// A call that cannot wait ends at once, and the next calls know how long they have to wait.
+// A call that cannot wait ends at once. The next calls get the rest of the wait.
 func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newThrottledEnv(t)
@@ -264,8 +265,8 @@ func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 	})
 }
 
-// Graph counts the calls of an application in all tenants too. The header of the answer says whether
-// all tenants have to wait, or only the one that was throttled.
+// Graph also counts the calls of an application in all tenants together. The header of the answer
+// shows whether all tenants must wait, or only the one that was throttled.
 func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 	for scope, heldBack := range map[string]bool{"Application": true, "Tenant_Application": false, "Tenant": false} {
 		t.Run(scope, func(t *testing.T) {

@@ -78,7 +78,7 @@ func TestReadAndWriteContent(t *testing.T) {
 	}
 }
 
-// oneZone is a provider with one zone. Only Records can be called.
+// oneZone is a provider with one zone. Its only method that may be called is Records.
 type oneZone struct {
 	sdk.DNSProvider
 	sets []dns.RRSet

@@ -70,8 +70,8 @@ func ExampleStatusError() {
 	// <nil>
 }
 
-// OutcomeOf tells a refusal from a failure that says nothing, so that the plugin can continue with a
-// different request.
+// OutcomeOf distinguishes a refusal from a failure with an unknown effect, so that the plugin can
+// decide whether to send a different request.
 func ExampleOutcomeOf() {
 	first := fmt.Errorf("the first request: %w", sdk.RequestRefused("status 404"))
 	if sdk.OutcomeOf(first).Kind == sdk.Refused {
@@ -84,15 +84,14 @@ func ExampleOutcomeOf() {
 	// unknown true
 }
 
-// Printing a secret shows nothing of its text. Reveal returns the text for the request to the
-// provider.
+// A printed secret does not show its text. Reveal returns the text for the request to the provider.
 func ExampleSecret() {
 	token := sdk.NewSecret("tok-123")
 	fmt.Println(token, len(token.Reveal()))
 	// Output: [redacted] 7
 }
 
-// Outstanding leaves out the changes that the zone already has, so that a repeated write changes
+// Outstanding returns the changes that the zone does not have yet, so that a repeated write changes
 // nothing.
 func ExampleOutstanding() {
 	none := sdk.RRSet{Name: "a.test", Type: sdk.TXT}

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// hostStore stands in for the waits that the host shares.
+// hostStore replaces the waits that the host shares.
 type hostStore map[string]time.Duration
 
 func (s hostStore) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
-// newFixture returns an environment for the contract suite (package ports/contract), with the
-// simulator in the place of EmailBison.
+// newFixture returns an environment for the contract suite (package ports/contract), in which the
+// simulator replaces EmailBison.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	return newInstance(t).Fixture(description(), newPlatform)
 }

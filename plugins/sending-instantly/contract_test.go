@@ -24,8 +24,8 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, newFixture)
 }
 
-// newFixture returns an environment for the contract suite (package ports/contract), with the
-// simulator in the place of Instantly.
+// newFixture returns an environment for the contract suite (package ports/contract), in which the
+// simulator replaces Instantly.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	return newTestEnv(t).Fixture(description(), newPlatform)
 }

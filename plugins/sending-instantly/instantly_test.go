@@ -27,11 +27,11 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 	}
 	workspace := reach.Workspaces[0].ID
 	// For a key without workspaces:read, the plugin takes the workspace from an account.
-	env.Send(http.MethodPut, "/keys/narrow", m{"workspace": workspace, "scopes": []string{"accounts:all"}})
+	env.Send(http.MethodPut, "/keys/narrow", jsonObject{"workspace": workspace, "scopes": []string{"accounts:all"}})
 	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
 		t.Fatalf("without accounts: %+v, %v", reach, err)
 	}
-	env.Put("ann@one.test", m{})
+	env.Put("ann@one.test", jsonObject{})
 	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || reach.Workspaces[0].ID != workspace {
 		t.Fatalf("with one: %+v, %v", reach, err)
 	}
@@ -41,7 +41,7 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 // account.
 func TestCheckRefusesAWorkspaceThatItCannotVerify(t *testing.T) {
 	env := newTestEnv(t)
-	env.Send(http.MethodPut, "/keys/narrow", m{"scopes": []string{"accounts:read"}})
+	env.Send(http.MethodPut, "/keys/narrow", jsonObject{"scopes": []string{"accounts:read"}})
 	if _, err := env.With(texts{"api_key": "narrow", "workspace_id": "asked-for"}).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("%v", err)
 	}
@@ -49,11 +49,11 @@ func TestCheckRefusesAWorkspaceThatItCannotVerify(t *testing.T) {
 
 func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	env.Send(http.MethodPut, "/keys/reader", m{"scopes": []string{"accounts:read"}})
-	env.Send(http.MethodPut, "/keys/other", m{"scopes": []string{"campaigns:all"}})
-	env.Send(http.MethodPut, "/keys/revoked", m{"revoked": true})
-	env.Send(http.MethodPut, "/workspaces/unpaid", m{"inactive": true})
-	env.Send(http.MethodPut, "/keys/unpaid", m{"workspace": "unpaid"})
+	env.Send(http.MethodPut, "/keys/reader", jsonObject{"scopes": []string{"accounts:read"}})
+	env.Send(http.MethodPut, "/keys/other", jsonObject{"scopes": []string{"campaigns:all"}})
+	env.Send(http.MethodPut, "/keys/revoked", jsonObject{"revoked": true})
+	env.Send(http.MethodPut, "/workspaces/unpaid", jsonObject{"inactive": true})
+	env.Send(http.MethodPut, "/keys/unpaid", jsonObject{"workspace": "unpaid"})
 	check := func(p sdk.SendingPlatform) error { _, err := p.Check(t.Context()); return err }
 	for _, tt := range []struct {
 		name, key, cause string
@@ -80,17 +80,17 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 	env := newTestEnv(t)
 	for _, tt := range []struct {
 		name   string
-		fields m
+		fields jsonObject
 		want   sdk.Account
 	}{
-		{"active", m{"status": 1}, sdk.Account{State: sdk.AccountConnected}},
-		{"paused", m{"status": 2}, sdk.Account{State: sdk.AccountConnected, Paused: true}},
-		{"maintenance", m{"status": 3}, sdk.Account{State: sdk.AccountConnected}},
-		{"being set up", m{"status": 1, "setup_pending": true}, sdk.Account{State: sdk.AccountPending}},
-		{"lost", m{"status": -1, "setup_pending": false, "autofix_failed": true}, sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}},
-		{"lost, reconnecting", m{"status": -1, "reconnecting": true}, sdk.Account{State: sdk.AccountOther, HasError: true, Reason: "reconnecting"}},
-		{"soft bounces", m{"status": -2}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "soft_bounce_error"}},
-		{"cannot send", m{"status": -3}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}},
+		{"active", jsonObject{"status": 1}, sdk.Account{State: sdk.AccountConnected}},
+		{"paused", jsonObject{"status": 2}, sdk.Account{State: sdk.AccountConnected, Paused: true}},
+		{"maintenance", jsonObject{"status": 3}, sdk.Account{State: sdk.AccountConnected}},
+		{"being set up", jsonObject{"status": 1, "setup_pending": true}, sdk.Account{State: sdk.AccountPending}},
+		{"lost", jsonObject{"status": -1, "setup_pending": false, "autofix_failed": true}, sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}},
+		{"lost, reconnecting", jsonObject{"status": -1, "reconnecting": true}, sdk.Account{State: sdk.AccountOther, HasError: true, Reason: "reconnecting"}},
+		{"soft bounces", jsonObject{"status": -2}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "soft_bounce_error"}},
+		{"cannot send", jsonObject{"status": -3}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env.Put("ann.lee@one.test", tt.fields)
@@ -116,10 +116,10 @@ func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 	for _, noCursor := range []bool{false, true} {
 		t.Run(fmt.Sprint("no cursor at the end: ", noCursor), func(t *testing.T) {
 			env := newTestEnv(t)
-			env.Send(http.MethodPost, "/behaviour", m{"no_cursor": noCursor})
-			var accounts []m
+			env.Send(http.MethodPost, "/behaviour", jsonObject{"no_cursor": noCursor})
+			var accounts []jsonObject
 			for i := range 250 {
-				accounts = append(accounts, m{"email": fmt.Sprintf("box+%03d@one.test", i)})
+				accounts = append(accounts, jsonObject{"email": fmt.Sprintf("box+%03d@one.test", i)})
 			}
 			env.Send(http.MethodPost, "/accounts", accounts)
 			seen, pages := map[string]bool{}, 0
@@ -143,7 +143,7 @@ func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 	env := newTestEnv(t)
 	for _, address := range []string{"a/b@one.test", "per%cent@one.test", "plus+tag@one.test", "who?@one.test", "Mixed.Case@one.test"} {
-		env.Put(address, m{})
+		env.Put(address, jsonObject{})
 		for _, spelling := range []string{address, strings.ToLower(address), strings.ToUpper(address)} {
 			if got, err := env.With().Account(t.Context(), spelling); err != nil || got.Address != address {
 				t.Errorf("%s: got %+v, %v", spelling, got, err)
@@ -168,7 +168,7 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 		}
 	}
 	// An account whose address only contains the searched address is a different account.
-	env.Put("joann@one.test", m{})
+	env.Put("joann@one.test", jsonObject{})
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
 		t.Errorf("found %+v, %v", got, err)
 	}
@@ -221,7 +221,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 		t.Errorf("a used link answers %d", status)
 	}
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
-	env.Send(http.MethodPost, "/clock", m{"advance": "1s"})
+	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
 	env.Decide(env.start("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
 	if again, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || again.Stamp == first.Stamp {
 		t.Errorf("%+v, %v", again, err)
@@ -247,11 +247,11 @@ func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
 	if now := env.progress(denied); now != (sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}) {
 		t.Errorf("denied: %+v", now)
 	}
-	env.Send(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", m{})
+	env.Send(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", jsonObject{})
 	if now := env.progress(forgotten); now.State != sdk.SignInExpired {
 		t.Errorf("unknown: %+v", now)
 	}
-	env.Send(http.MethodPost, "/clock", m{"advance": "10m"})
+	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "10m"})
 	if now := env.progress(late); now.State != sdk.SignInExpired {
 		t.Errorf("late: %+v", now)
 	}
@@ -262,7 +262,7 @@ func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
 		t.Errorf("an id that is a path: %+v, %v", now, err)
 	}
 	// The key of a different workspace does not see the session.
-	env.Send(http.MethodPut, "/keys/other", m{"workspace": "another"})
+	env.Send(http.MethodPut, "/keys/other", jsonObject{"workspace": "another"})
 	if now, err := env.With(texts{"api_key": "other"}).SignIn(t.Context(), denied.ID); err != nil || now.State != sdk.SignInExpired {
 		t.Errorf("a session of a different workspace: %+v, %v", now, err)
 	}
@@ -270,12 +270,12 @@ func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
 
 func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 	env := newTestEnv(t)
-	env.Send(http.MethodPost, "/behaviour", m{"list_lag_ms": 5000})
+	env.Send(http.MethodPost, "/behaviour", jsonObject{"list_lag_ms": 5000})
 	env.Decide(env.start("ann@one.test").URL, "ann@one.test", "accept")
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
 		t.Errorf("at once: %+v, %v", got, err)
 	}
-	env.Send(http.MethodPost, "/clock", m{"advance": "5s"})
+	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "5s"})
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || !got.Exists() {
 		t.Errorf("later: %+v, %v", got, err)
 	}
@@ -334,7 +334,7 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 	if s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", s, err)
 	}
-	env.Send(http.MethodPost, "/behaviour", m{"auth_host": "login.microsoftonline.com.evil.test"})
+	env.Send(http.MethodPost, "/behaviour", jsonObject{"auth_host": "login.microsoftonline.com.evil.test"})
 	if s, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -342,12 +342,12 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 
 func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	env := newTestEnv(t)
-	var accounts []m
+	var accounts []jsonObject
 	for i := range 120 {
-		accounts = append(accounts, m{"email": fmt.Sprintf("box%03d@one.test", i)})
+		accounts = append(accounts, jsonObject{"email": fmt.Sprintf("box%03d@one.test", i)})
 	}
 	env.Send(http.MethodPost, "/accounts", accounts)
-	env.Send(http.MethodPost, "/behaviour", m{"repeat_page": true})
+	env.Send(http.MethodPost, "/behaviour", jsonObject{"repeat_page": true})
 	first, err := env.With().Accounts(t.Context(), "")
 	if err != nil || first.Next == "" {
 		t.Fatalf("%d accounts, %v", len(first.Accounts), err)
@@ -372,7 +372,7 @@ func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired, http.StatusNotFound, http.StatusFound} {
 		env := newTestEnv(t)
 		env.unchecked = true
-		env.Send(http.MethodPost, "/faults", m{"kind": "html", "status": status, "times": 3})
+		env.Send(http.MethodPost, "/faults", jsonObject{"kind": "html", "status": status, "times": 3})
 		p := env.With()
 		_, err := p.Check(t.Context())
 		_, accountErr := p.Account(t.Context(), "a@one.test")

@@ -19,8 +19,8 @@ type testEnv struct {
 }
 
 type (
-	m     = map[string]any    // a JSON object
-	texts = map[string]string // settings or secrets by name
+	jsonObject = map[string]any    // a JSON object
+	texts      = map[string]string // settings or secrets by name
 )
 
 func newTestEnv(t conformance.T) *testEnv {

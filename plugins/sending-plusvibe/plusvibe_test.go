@@ -44,7 +44,7 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 // workspace, and that every call except Check requires a workspace.
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
-	env.Put("anna@a.example", m{})
+	env.Put("anna@a.example", jsonObject{})
 	if a, err := env.With(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Errorf("in its workspace: %+v, %v", a, err)
 	}
@@ -72,21 +72,21 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 // that does not exist any more.
 func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env := newTestEnv(t)
-	env.Put("anna@a.example", m{})
-	env.Behave(m{"delete_path": ""})
+	env.Put("anna@a.example", jsonObject{})
+	env.Behave(jsonObject{"delete_path": ""})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
 		t.Errorf("an account that exists: %v", err)
 	}
 	if err := env.With(nil).Remove(t.Context(), "bob@a.example"); err != nil {
 		t.Errorf("an account that does not exist: %v", err)
 	}
-	env.Behave(m{"delete_path": deletePath})
-	env.FailOnce(m{"kind": "status", "status": 400, "operation": "remove"})
+	env.Behave(jsonObject{"delete_path": deletePath})
+	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name == "capability_not_supported" {
 		t.Errorf("a refused call: %v", err)
 	}
-	env.FailOnce(m{"kind": "status", "status": 400, "operation": "remove"})
-	env.FailOnce(m{"kind": "status", "status": 503, "operation": "account"})
+	env.FailOnce(jsonObject{"kind": "status", "status": 400, "operation": "remove"})
+	env.FailOnce(jsonObject{"kind": "status", "status": 503, "operation": "account"})
 	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Unknown {
 		t.Errorf("a refused call and a failed lookup: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
-	env.Put("anna@a.example", m{"status": "ERROR"})
+	env.Put("anna@a.example", jsonObject{"status": "ERROR"})
 	_, check := p.Check(t.Context())
 	_, accounts := p.Accounts(t.Context(), "")
 	_, account := p.Account(t.Context(), "anna@a.example")
@@ -212,7 +212,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for _, removed := range removals {
 		env := newTestEnv(t)
 		for i := range 320 {
-			env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
+			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 		}
 		seen, broken := map[string]int{}, false
 		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {

@@ -11,32 +11,32 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestRefusedKeysAreDistinguishedFromTheEdge covers the statuses with which PlusVibe may refuse a
+// TestRefusedKeysAreDistinguishedFromTheProxy covers the statuses with which PlusVibe may refuse a
 // key, the HTML page of the proxy in front of PlusVibe, and 402.
-func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
+func TestRefusedKeysAreDistinguishedFromTheProxy(t *testing.T) {
 	env := newTestEnv(t)
 	bad := env.With(texts{"api_key": "guessed"})
 	for _, status := range []int{401, 403, 200} {
-		env.Behave(m{"bad_key": status})
+		env.Behave(jsonObject{"bad_key": status})
 		if _, err := bad.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
-	env.FailOnce(m{"kind": "html", "status": 403})
+	env.FailOnce(jsonObject{"kind": "html", "status": 403})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Throttled {
 		t.Errorf("a page of the edge: %v", err)
 	}
-	env.FailOnce(m{"kind": "status", "status": 402})
+	env.FailOnce(jsonObject{"kind": "status", "status": 402})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Cause != "plan_inactive" {
 		t.Errorf("without a plan: %v", err)
 	}
 }
 
 // TestThrottlingWithoutRetryAfter covers a 429 without Retry-After, because it is not known whether
-// PlusVibe sends this header. The host chooses the wait then.
+// PlusVibe sends this header. The host then chooses the wait.
 func TestThrottlingWithoutRetryAfter(t *testing.T) {
 	env := newTestEnv(t)
-	env.FailOnce(m{"kind": "status", "status": 429})
+	env.FailOnce(jsonObject{"kind": "status", "status": 429})
 	_, err := env.With(nil).Check(t.Context())
 	if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != 0 {
 		t.Errorf("got %v", err)
@@ -74,16 +74,16 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 	env := newTestEnv(t)
 	for _, path := range []string{"data.url", "data.auth_url", "url", "auth_url", "oauth_url"} {
-		env.Behave(m{"link_at": path})
+		env.Behave(jsonObject{"link_at": path})
 		if s, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); err != nil || !strings.Contains(s.URL, "state=") || s.ID != "" || !s.ExpiresAt.IsZero() {
 			t.Errorf("at %s: %+v, %v", path, s, err)
 		}
 	}
-	env.Behave(m{"link_at": "elsewhere"})
+	env.Behave(jsonObject{"link_at": "elsewhere"})
 	if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("a link at an unknown path: %v", err)
 	}
-	env.Behave(m{"link_at": "url"})
+	env.Behave(jsonObject{"link_at": "url"})
 	for link, allowed := range map[string]bool{
 		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,
 		"http://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x":  false,
@@ -91,7 +91,7 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 		"https://app.plusvibe.ai/login":                                          false,
 		"javascript:alert(1)":                                                    false,
 	} {
-		env.Behave(m{"link_to": link})
+		env.Behave(jsonObject{"link_to": link})
 		s, err := env.With(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("%s: %v", link, err)

@@ -12,13 +12,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-plusvibe/simulator"
 )
 
-// m is a JSON object; texts are settings or secrets by name.
+// jsonObject is a JSON object; texts are settings or secrets by name.
 type (
-	m     = map[string]any
-	texts = map[string]string
+	jsonObject = map[string]any
+	texts      = map[string]string
 )
 
-// testEnv is a simulated PlusVibe. Its connections name the first workspace of the simulator.
+// testEnv is a simulated PlusVibe. Its connections use the first workspace of the simulator.
 type testEnv struct {
 	*conformance.SendingTest
 	t conformance.T
@@ -40,7 +40,7 @@ func (env *testEnv) key(name string, workspaces int) texts {
 		all = append(all, simulate.Workspace{ID: fmt.Sprintf("65f3a1b2c3d4e5f6%08x", i+1), Name: fmt.Sprint("Workspace ", i)})
 	}
 	login := texts{"partner_username": name + "@agency.example", "partner_password": name + "-password"}
-	env.Send(http.MethodPut, "/keys/"+name, m{"workspaces": all, "partner_username": login["partner_username"], "partner_password": login["partner_password"]})
+	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": all, "partner_username": login["partner_username"], "partner_password": login["partner_password"]})
 	login["api_key"] = name
 	return login
 }

@@ -14,7 +14,7 @@ import (
 // TestContract runs the contract suite of a sending platform with the plugin's code and the
 // simulator, with both meanings of skip and two forms of lists.
 func TestContract(t *testing.T) {
-	for name, behaviour := range map[string]m{
+	for name, behaviour := range map[string]jsonObject{
 		"offsets, and no search": {"skip": "offset", "search": false},
 		"pages, and flat lists":  {"skip": "page", "shape": "flat"},
 	} {
@@ -28,12 +28,12 @@ func TestBinary(t *testing.T) {
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{Settings: texts{"base_url": base}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("not-a-real-one")}}
 	}
-	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, fixtureWith(m{"shape": "folders"}))
+	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, fixtureWith(jsonObject{"shape": "folders"}))
 }
 
 // fixtureWith returns a function that creates an environment for the contract suite (package
-// ports/contract). The simulator with this behaviour is in the place of SalesBlink.
-func fixtureWith(behaviour m) conformance.NewSendingFixture {
+// ports/contract). In it, the simulator with this behaviour replaces SalesBlink.
+func fixtureWith(behaviour jsonObject) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Behave(behaviour)

@@ -17,23 +17,23 @@ import (
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	for _, tt := range []struct {
 		senders, calls int
-		behaviour      m
+		behaviour      jsonObject
 	}{
-		{0, 1, m{"skip": "offset"}}, {0, 1, m{"skip": "page"}},
-		{1, 2, m{"skip": "offset"}}, {1, 2, m{"skip": "page"}},
-		{2, 2, m{"skip": "offset"}}, {99, 2, m{"skip": "offset"}}, {99, 2, m{"skip": "page"}},
-		{100, 2, m{"skip": "offset"}}, {100, 2, m{"skip": "page"}},
-		{101, 3, m{"skip": "offset"}}, {101, 3, m{"skip": "page"}},
-		{350, 6, m{"skip": "offset"}}, {350, 5, m{"skip": "page"}},
-		{50, 2, m{"skip": "page", "past_end": "repeat"}}, {250, 4, m{"skip": "page", "past_end": "repeat"}},
-		{50, 2, m{"skip": "ignored"}},
+		{0, 1, jsonObject{"skip": "offset"}}, {0, 1, jsonObject{"skip": "page"}},
+		{1, 2, jsonObject{"skip": "offset"}}, {1, 2, jsonObject{"skip": "page"}},
+		{2, 2, jsonObject{"skip": "offset"}}, {99, 2, jsonObject{"skip": "offset"}}, {99, 2, jsonObject{"skip": "page"}},
+		{100, 2, jsonObject{"skip": "offset"}}, {100, 2, jsonObject{"skip": "page"}},
+		{101, 3, jsonObject{"skip": "offset"}}, {101, 3, jsonObject{"skip": "page"}},
+		{350, 6, jsonObject{"skip": "offset"}}, {350, 5, jsonObject{"skip": "page"}},
+		{50, 2, jsonObject{"skip": "page", "past_end": "repeat"}}, {250, 4, jsonObject{"skip": "page", "past_end": "repeat"}},
+		{50, 2, jsonObject{"skip": "ignored"}},
 	} {
 		if tt.senders > 200 && !soak.On() {
 			tt.senders, tt.calls = tt.senders-200, tt.calls-2
 		}
 		env := newTestEnv(t)
 		for i := range tt.senders {
-			env.Put(fmt.Sprintf("user%03d@a.example", i), m{"folder": fmt.Sprint("Folder ", i%3)})
+			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{"folder": fmt.Sprint("Folder ", i%3)})
 		}
 		env.Behave(tt.behaviour)
 		all, _, err := env.List(env.With(nil))
@@ -52,9 +52,9 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
 	for i := range 130 {
-		env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
+		env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 	}
-	env.Behave(m{"skip": "ignored", "search": false})
+	env.Behave(jsonObject{"skip": "ignored", "search": false})
 	if all, _, err := env.List(env.With(nil)); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%d senders, %v", len(all), err)
 	}
@@ -106,9 +106,9 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 	for _, removed := range removals {
 		env := newTestEnv(t)
 		for i := range senders {
-			env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
+			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 		}
-		env.Behave(m{"skip": "offset", "limits": false})
+		env.Behave(jsonObject{"skip": "offset", "limits": false})
 		ids, broken := map[string]bool{}, false
 		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
 			page, err := env.With(nil).Accounts(t.Context(), cursor)

@@ -74,12 +74,12 @@ func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]string{400: "provider_error", 402: "access_denied", 403: "access_denied", 404: "provider_error", 409: "provider_error"} {
-		env.FailOnce(m{"kind": "status", "status": status})
+		env.FailOnce(jsonObject{"kind": "status", "status": status})
 		if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != want {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	env.FailOnce(m{"kind": "html", "status": 403})
+	env.FailOnce(jsonObject{"kind": "html", "status": 403})
 	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an HTML page with 403: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		now := time.Now()
 		env.process.waits = sdk.NewWaits(func() time.Time { return now })
 		env.key("key-other", "owner", 1)
-		env.FailOnce(m{"kind": "status", "status": 429, "retry_after": wait})
+		env.FailOnce(jsonObject{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
 			_, err := env.With(nil).Check(t.Context())
 			if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
@@ -184,7 +184,7 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 		"https://run.salesblink.io/oauth/outlook":                                false,
 		"https://login.microsoftonline.com.evil.example/":                        false,
 	} {
-		env.Behave(m{"link_to": link})
+		env.Behave(jsonObject{"link_to": link})
 		s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("%s: %v", link, err)

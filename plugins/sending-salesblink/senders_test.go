@@ -33,8 +33,8 @@ func TestAccountStateOfEachSenderForm(t *testing.T) {
 }
 
 // TestOnlyKnownFormsOfListsAreAccepted checks the forms of lists. In an unknown form the plugin
-// could overlook a sender, and the host would take it for removed. A negative number of senders in
-// the table means Broken.
+// could overlook a sender, and the host would conclude that it was removed. A negative number of
+// senders in the table means Broken.
 func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 	const sender = `{"id": "1", "email": "a@a.example"}`
 	for data, want := range map[string]int{

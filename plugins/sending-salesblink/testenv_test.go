@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-salesblink/simulator"
 )
 
-// m is a JSON object; texts are settings or secrets by name.
+// jsonObject is a JSON object; texts are settings or secrets by name.
 type (
-	m     = map[string]any
-	texts = map[string]string
+	jsonObject = map[string]any
+	texts      = map[string]string
 )
 
 // testEnv is a simulated SalesBlink, and the process state of the plugin that calls it.
@@ -39,6 +39,6 @@ func (env *testEnv) key(name, role string, workspaces int) (ids []string) {
 		ids = append(ids, fmt.Sprintf("5b1e0000-0000-4000-8000-%012x", i+1))
 		all = append(all, simulate.Workspace{ID: ids[i], Name: fmt.Sprint("Workspace ", i)})
 	}
-	env.Send(http.MethodPut, "/keys/"+name, m{"workspaces": all, "role": role})
+	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": all, "role": role})
 	return ids
 }

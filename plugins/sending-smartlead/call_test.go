@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// cannedAt is the time on the clock of a platform that canned returns.
+// cannedAt is the current time of the platform that canned returns.
 var cannedAt = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
 // canned returns a platform whose server sends the same answer to every request.

@@ -16,18 +16,18 @@ import (
 
 // TestContract runs the contract suite of a sending platform with the plugin's code and the
 // simulator.
-func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(m{})) }
+func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(jsonObject{})) }
 
 // TestContractWithStringsAndEnvelopes runs the contract suite with numbers as strings and lists in
 // an envelope.
 func TestContractWithStringsAndEnvelopes(t *testing.T) {
-	conformance.SendingInProcess(t, plugin(), fixtureWith(m{"numbers_as_strings": true, "envelope": true}))
+	conformance.SendingInProcess(t, plugin(), fixtureWith(jsonObject{"numbers_as_strings": true, "envelope": true}))
 }
 
 // TestBinary runs every suite of a sending platform over the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
-	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(m{}))
+	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(jsonObject{}))
 }
 
 // TestWorkspaceIsTheUserOrTheConfiguredClient checks the workspace that Check returns. The plugin
@@ -47,8 +47,8 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	check("", "user:4001", "")
 	check("user:4001", "user:4001", "")
 	check("user:1", "user:4001", "")
-	env.Send(http.MethodPut, "/clients", []m{{"id": 7, "name": "Ann & Co"}})
-	env.Send(http.MethodPut, "/accounts/bob@a.example", m{"client_id": 7})
+	env.Send(http.MethodPut, "/clients", []jsonObject{{"id": 7, "name": "Ann & Co"}})
+	env.Send(http.MethodPut, "/accounts/bob@a.example", jsonObject{"client_id": 7})
 	check("7", "7", "Ann & Co")
 	if _, err := env.with("8").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an unknown client: %v", err)
@@ -69,7 +69,7 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 // Account prefers an account that is connected through Microsoft.
 func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	env := newTestEnv(t)
-	env.Send(http.MethodPut, "/accounts/sales@a.example", m{"username": "anna@a.example", "type": "SMTP"})
+	env.Send(http.MethodPut, "/accounts/sales@a.example", jsonObject{"username": "anna@a.example", "type": "SMTP"})
 	p := env.with("")
 	for _, address := range []string{"sales@a.example", "Anna@a.example"} {
 		if a, err := p.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
 )
 
-// m is a JSON object.
-type m = map[string]any
+// jsonObject is a JSON object.
+type jsonObject = map[string]any
 
 // testEnv is a simulated Smartlead whose plan has no rate limits.
 type testEnv struct{ *conformance.SendingTest }
@@ -20,7 +20,7 @@ type testEnv struct{ *conformance.SendingTest }
 func newTestEnv(t conformance.T) testEnv {
 	t.Helper()
 	env := testEnv{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform)}
-	env.Send(http.MethodPut, "/plan", m{"plan": "enterprise"})
+	env.Send(http.MethodPut, "/plan", jsonObject{"plan": "enterprise"})
 	return env
 }
 
@@ -32,13 +32,13 @@ func (env testEnv) with(workspace string) sdk.SendingPlatform {
 // connect creates connected accounts at Smartlead.
 func (env testEnv) connect(addresses ...string) {
 	for _, address := range addresses {
-		env.Put(address, m{"from_name": "Anna"})
+		env.Put(address, jsonObject{"from_name": "Anna"})
 	}
 }
 
 // fixtureWith returns a function that creates an environment for the contract suite (package
-// ports/contract). The simulator with these quirks is in the place of Smartlead.
-func fixtureWith(quirks m) conformance.NewSendingFixture {
+// ports/contract). In it, the simulator with these quirks replaces Smartlead.
+func fixtureWith(quirks jsonObject) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Send(http.MethodPut, "/quirks", quirks)

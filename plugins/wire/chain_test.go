@@ -120,7 +120,7 @@ func TestSecretsOfARequestReachTheOpener(t *testing.T) {
 	}
 }
 
-// hangingPlatform answers when the deadline of the call has passed.
+// hangingPlatform answers only after the deadline of the call.
 type hangingPlatform struct{ recordingPlatform }
 
 func (*hangingPlatform) Check(ctx context.Context) error {

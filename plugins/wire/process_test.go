@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// testTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+// testTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const testTimeout = 4 * time.Minute
 
 func TestProcessStartsAnswersAndStops(t *testing.T) {

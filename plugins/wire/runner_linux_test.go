@@ -11,8 +11,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestProcessExitDoesNotEndThreads checks that the thread which started a process survives it. If
-// the thread ended, the kernel would kill the other processes that it started.
+// TestProcessExitDoesNotEndThreads checks that the thread which started a process continues after
+// the end of the process. If the thread ended, the kernel would kill the other processes that it
+// started.
 func TestProcessExitDoesNotEndThreads(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
 	for range 3 {

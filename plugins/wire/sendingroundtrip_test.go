@@ -95,7 +95,8 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 	}
 }
 
-// An absent account, a session without an expiry and an empty page are received as such.
+// The client must receive an absent account, a session without an expiry and an empty page
+// unchanged.
 func TestEmptyAnswersCrossTheWire(t *testing.T) {
 	remote := sendingOverWire(t, emptyPlatform{}, func(Connection) {})
 	if a, err := remote.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.Exists() || err != nil {

@@ -36,7 +36,7 @@ func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func())
 	return &Process{conn: conn}, server.Stop
 }
 
-// Two processes of a plugin see the waits of each other through the store of the host.
+// Two processes of a plugin share their waits through the store of the host.
 func TestProcessesShareWaits(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
 	var processes []ports.Waits

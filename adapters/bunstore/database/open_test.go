@@ -60,7 +60,7 @@ func TestUnreachableDatabaseIsReported(t *testing.T) {
 		t.Fatalf("got %v, want service_unavailable with a time to retry", err)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Fatalf("the error tells the password: %v", err)
+		t.Fatalf("the error contains the password: %v", err)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 			_ = s.Close()
 			t.Errorf("%q opens", url)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error tells the password: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 }

@@ -35,8 +35,8 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 	}
 }
 
-// TestPreparedReadSurvivesMigration changes tables as the migration of a next release would,
-// after this release has prepared statements on them.
+// TestPreparedReadSurvivesMigration prepares statements on tables, and then changes these tables as
+// a migration of the next release would.
 func TestPreparedReadSurvivesMigration(t *testing.T) {
 	s := migrated(t, databasetest.NewSchema(t))
 	read := prepareRead(s)
@@ -55,9 +55,9 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 	}
 }
 
-// TestPreparedReadSurvivesDeadConnections ends the connections of the pool, as a restart of
-// the server does. The next read succeeds all the same. The test needs its own database, because
-// it ends all connections to it.
+// TestPreparedReadSurvivesDeadConnections ends the connections of the pool, as a restart of the
+// server does. The next read must succeed nevertheless. The test needs its own database, because it
+// ends all connections to it.
 func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
 	s, other := migrated(t, url), migrated(t, url)
@@ -93,7 +93,7 @@ func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 		kept  bool
 	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
 		s := migrated(t, databasetest.NewSchema(t)+tt.query)
-		s.SetMaxOpenConns(1) // the count is that of one connection
+		s.SetMaxOpenConns(1) // s.SetMaxOpenConns(1) // so that the count is that of one connection
 		read := prepareRead(s)
 		for range 2 {
 			must(t, "read", read(t.Context()))

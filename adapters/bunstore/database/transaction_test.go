@@ -67,14 +67,14 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 		{"done", nil, 1, nil},
 		{"lost once", []error{lost}, 2, nil},
 		{"lost twice", []error{lost, lost}, 3, nil},
-		{"lost for good", []error{lost, lost, lost}, 3, fault.ServiceUnavailable},
+		{"each attempt loses the connection", []error{lost, lost, lost}, 3, fault.ServiceUnavailable},
 		{"a duplicate is looked at again", []error{&pgconn.PgError{Code: "23505"}}, 2, nil},
 		{"a parent that is gone is looked for again", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
 		{"a refusal stands", []error{refusal}, 1, fault.TenantNotFound},
 		{"away is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
 		{"a password that is refused", []error{&pgconn.PgError{Code: "28P01"}}, 1, fault.ServiceUnavailable},
 		{"a database that is gone", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
-		{"a mistake of ours stands", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
+		{"an error of the statement is not retried", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tries := 0

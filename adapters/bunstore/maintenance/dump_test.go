@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
-// TestDumpRestoresEveryTableIntoBothDatabases dumps every table from each database into the other.
-// A table that a later migration adds is included.
+// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each database in the other one. It
+// includes every table, also those that later migrations will add.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	first, lite, second := migrated(t, databasetest.NewSchema(t)), migrated(t, databasetest.NewFile(t)), migrated(t, databasetest.NewSchema(t))
 	fillEmptyTables(t, first)
@@ -42,11 +42,12 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 		}
 	}
 	if !maps.Equal(want.content(), between.content()) {
-		t.Error("SQLite says something else")
+		t.Error("the dump of SQLite is different")
 	}
 }
 
-// TestRestoredTimesKeepTheirText checks the text of times, by which SQLite sorts them.
+// TestRestoredTimesKeepTheirText checks that the text of times does not change, because SQLite
+// sorts times by their text.
 func TestRestoredTimesKeepTheirText(t *testing.T) {
 	from, to := migrated(t, database.Memory), migrated(t, database.Memory)
 	addAccount(t, from)
@@ -64,7 +65,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == database.Memory {
-			return // it has one connection
+			return // return // this database has only one connection
 		}
 		s := migrated(t, one)
 		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
@@ -192,7 +193,8 @@ func (d memoryDump) load(ctx context.Context, s *database.DB) error {
 	})
 }
 
-// content returns the rows of a dump in a form that ignores their order and the spaces in JSON.
+// content returns the rows of a dump in a form that does not depend on their order or on the spaces
+// in JSON.
 func (d memoryDump) content() map[string]string {
 	all := map[string]string{}
 	for _, table := range d.tables {
@@ -206,8 +208,9 @@ func (d memoryDump) content() map[string]string {
 	return all
 }
 
-// fillEmptyTables writes two rows into every empty table: one with odd values, and one with NULL in
-// every nullable column. An unknown column type fails the test, as it would fail a backup.
+// fillEmptyTables writes two rows into every empty table: one with unusual values, and one with
+// NULL in every nullable column. An unknown column type fails the test, because it would also fail
+// a backup.
 func fillEmptyTables(t *testing.T, s *database.DB) {
 	t.Helper()
 	tables, err := Tables(t.Context(), s)
@@ -246,7 +249,7 @@ func columnTypes(t *testing.T, s *database.DB) map[string]columnType {
 	return types
 }
 
-// oddValue returns the first or the second odd value of a column.
+// oddValue returns the first or the second unusual value for a column.
 func oddValue(column columnType, n int) any {
 	switch {
 	case n == 1 && column.IsNullable == "YES":

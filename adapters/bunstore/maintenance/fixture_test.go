@@ -13,7 +13,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
-// hangTimeout is a time limit that only a hang reaches, however slow the machine is.
+// hangTimeout is a time limit that is exceeded only if something hangs, however slow the machine
+// is.
 const hangTimeout = 5 * time.Minute
 
 // migrated opens an empty, migrated database for one test. It waits as long as a busy machine needs.

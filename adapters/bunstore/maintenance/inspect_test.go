@@ -37,7 +37,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 			t.Fatalf("empty: %+v, %v", m, err)
 		}
 		if there, err := database.HasTable(t.Context(), s, "bun_migrations"); err != nil || there {
-			t.Fatalf("looking made a table: %v, %v", there, err)
+			t.Fatalf("the inspection created a table: %v, %v", there, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
 		must(t, "migrate", s.Migrate(t.Context()))

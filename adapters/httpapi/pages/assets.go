@@ -15,7 +15,7 @@ import (
 // files holds the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS
 // holds the hashes of the uncompressed files. Tenantry's own small files are not compressed.
 //
-// go:embed assets
+//go:embed assets
 var files embed.FS
 
 // asset is a file of the pages. Its content is a string, which all answers share: package guard

@@ -23,7 +23,7 @@ var templates embed.FS
 
 // examples holds the programs that the guide about webhooks shows. A test runs them.
 //
-// go:embed examples/verify
+//go:embed examples/verify
 var examples embed.FS
 
 // views holds the page templates by file name. The function inline turns `code` into elements.

@@ -68,8 +68,8 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 	}
 }
 
-// The plugin exchanges codes, credentials and keys with the configured host alone, whatever the
-// document names.
+// The plugin sends codes and credentials only to the configured host, and gets keys only from it,
+// whatever URLs the document contains.
 func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 	for name, host := range map[string]string{
 		"published": publishedURL, "another": "https://evil.example", "a longer name": "", "none": "-",

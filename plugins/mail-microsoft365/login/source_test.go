@@ -21,7 +21,8 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 	return func(url.Values) (int, any) { return status, body }
 }
 
-// The error of a failed renewal decides whether the old token, which is still valid, stays in use.
+// If a renewal fails, its error decides whether the old token, which is still valid, continues to
+// be used.
 func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -158,7 +159,7 @@ func TestPanicOfARequestReachesItsCallers(t *testing.T) {
 	s.expectToken(t, "t1")
 }
 
-// A tenant with one write every 20 seconds needs a token every five minutes, and no more.
+// A tenant with one write every 20 seconds needs one token every five minutes, and no more.
 func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
 	for range 45 * 3 {
@@ -173,9 +174,9 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 	}
 }
 
-// A grant that is missing or does not take effect yet is refused with every token. A caller that
-// asks once a second must not get a new token each time. As soon as a new token is accepted, the
-// next refused token is replaced at once again.
+// A token without a required grant is refused, and so is each new token until the grant takes
+// effect. A caller that calls once a second must not get a new token each time. As soon as a new
+// token is accepted, the next refused token is replaced at once again.
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
 	accepted := "none"

@@ -158,5 +158,5 @@ func (s *simClient) control(method, path string, body any) response {
 	return a
 }
 
-// m is a JSON object.
-type m = map[string]any
+// jsonObject is a JSON object.
+type jsonObject = map[string]any

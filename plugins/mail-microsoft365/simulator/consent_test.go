@@ -16,7 +16,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		v1     bool
-		before m
+		before jsonObject
 		form   url.Values
 		// want is the parameters of the redirect. "*" matches any text, "" means absent.
 		want map[string]string
@@ -27,9 +27,9 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			map[string]string{"admin_consent": "True", "error": "consent_required", "error_description": "AADSTS65004: *", "tenant": ""}},
 		{"declined on the older page", true, nil, deny,
 			map[string]string{"admin_consent": "", "error": "permission_denied", "error_description": "The admin canceled the request", "tenant": ""}},
-		{"organization not subscribed to Exchange", false, m{"no_exchange": true}, accept,
+		{"organization not subscribed to Exchange", false, jsonObject{"no_exchange": true}, accept,
 			map[string]string{"error": "invalid_resource", "error_description": "AADSTS650052: *", "tenant": ""}},
-		{"concurrent consent", false, m{"consent_busy": true}, accept,
+		{"concurrent consent", false, jsonObject{"consent_busy": true}, accept,
 			map[string]string{"error": "*", "error_description": "AADSTS650051: *", "tenant": ""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -42,9 +42,9 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 				address = strings.Replace(address, "/organizations/v2.0/", "/"+tn.id+"/", 1)
 			}
 			tt.form.Set("username", tn.admin)
-			a, redirect := tn.page(address, tt.form)
-			if a.status != http.StatusFound || !strings.HasPrefix(a.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
-				t.Fatalf("%d %s", a.status, a.header.Get("Location"))
+			answer, redirect := tn.page(address, tt.form)
+			if answer.status != http.StatusFound || !strings.HasPrefix(answer.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
+				t.Fatalf("%d %s", answer.status, answer.header.Get("Location"))
 			}
 			for name, want := range tt.want {
 				got := redirect.Get(name)
@@ -65,11 +65,11 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 // that was already given changes nothing.
 func TestConsentCanBeRepeated(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(m{"consent_busy": true})
+	tn.setBehaviour(jsonObject{"consent_busy": true})
 	tn.page(tn.consentURL(), url.Values{"username": {tn.admin}, "decision": {"accept"}})
 	tn.consent()
 	first := tn.principal()
-	tn.setBehaviour(m{"consent_ms": 60_000})
+	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
 	tn.consent()
 	if second := tn.principal(); second != first {
 		t.Errorf("principal %s, then %s", first, second)
@@ -82,12 +82,12 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
 			oldToken := bearer(tn.token(exchangeScope))
 			tn.revoke(what)
-			if a := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", m{}); a.status != 401 && a.status != 403 {
-				t.Errorf("a token from before the revocation still works: %d", a.status)
+			if answer := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
+				t.Errorf("a token from before the revocation still works: %d", answer.status)
 			}
 			tn.consent()
-			if a := tn.exchange("Get-OrganizationConfig", m{}); a.status != http.StatusOK {
-				t.Errorf("after consent: %d %s", a.status, a.raw)
+			if answer := tn.exchange("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
+				t.Errorf("after consent: %d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -131,9 +131,9 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 			if name, short := strings.CutSuffix(tt.form.Get("username"), "@"); short && tt.form != nil {
 				tt.form.Set("username", name+"@"+tn.initialDomain())
 			}
-			a, _ := tn.page(address.String(), tt.form)
-			if a.status != tt.status || !strings.Contains(string(a.raw), tt.want) {
-				t.Errorf("%d %s", a.status, a.raw)
+			answer, _ := tn.page(address.String(), tt.form)
+			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 			if tn.control("GET", "/tenants/"+tn.id, nil).at("consent") != "none" {
 				t.Error("the refused request granted consent")
@@ -147,15 +147,15 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 func TestRedirectURIMustBeRegistered(t *testing.T) {
 	s := startSimulator(t)
 	tn := s.newTenant()
-	s.control("POST", "/app", m{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
+	s.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
 		callback: http.StatusBadRequest,
 		"https://app.example.net/connect/microsoft365/callback":     http.StatusOK,
 		"https://app.example.net:444/connect/microsoft365/callback": http.StatusBadRequest,
 	} {
 		address := strings.Replace(tn.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
-		if a, _ := tn.page(address, nil); a.status != want {
-			t.Errorf("%s: %d, want %d", uri, a.status, want)
+		if answer, _ := tn.page(address, nil); answer.status != want {
+			t.Errorf("%s: %d, want %d", uri, answer.status, want)
 		}
 	}
 }
@@ -163,11 +163,11 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 // TestDeniedTenantRefusesRoleAssignment checks a tenant whose administrator does not let the
 // application assign roles.
 func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
-	tn := startSimulator(t).newTenant(m{"bootstrap": "denied"})
+	tn := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
 	tn.consent()
 	assertGolden(t, "graph-denied", tn.assignExchange())
-	if a := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); a.status != http.StatusOK {
-		t.Errorf("reading roles: %d", a.status)
+	if answer := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
+		t.Errorf("reading roles: %d", answer.status)
 	}
 }
 
@@ -185,11 +185,11 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newTenant()
 			address := tt.address(tn)
-			a, _ := tn.page(address, nil)
-			if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
+			answer, _ := tn.page(address, nil)
+			if policy := answer.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
 				t.Errorf("policy %q", policy)
 			}
-			p := readPage(t, string(a.raw))
+			p := readPage(t, string(answer.raw))
 			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
 				t.Errorf("%+v", p)
 			}
@@ -230,8 +230,8 @@ func readPage(t *testing.T, text string) parsedPage {
 	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
 	for n := range root.Descendants() {
 		attributes := map[string]string{}
-		for _, a := range n.Attr {
-			attributes[a.Key] = a.Val
+		for _, answer := range n.Attr {
+			attributes[answer.Key] = answer.Val
 		}
 		switch n.Data {
 		case "html":
@@ -262,8 +262,8 @@ func readPage(t *testing.T, text string) parsedPage {
 // TestPagesEscape checks that text from the request is escaped.
 func TestPagesEscape(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	a, _ := tn.page(tn.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
-	if strings.Contains(string(a.raw), "<script>") {
-		t.Errorf("%s", a.raw)
+	answer, _ := tn.page(tn.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
+	if strings.Contains(string(answer.raw), "<script>") {
+		t.Errorf("%s", answer.raw)
 	}
 }

@@ -18,18 +18,18 @@ import (
 
 func TestControlCreatesAndListsTenants(t *testing.T) {
 	s := startSimulator(t)
-	a := s.control("POST", "/tenants", m{"name": "Fabrikam Outreach"})
+	a := s.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
 	id, admin := a.at("tenant_id").(string), a.at("admin").(string)
 	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
 		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
 		t.Errorf("%s", a.raw)
 	}
-	s.control("POST", "/tenants", m{})
-	var list []m
+	s.control("POST", "/tenants", jsonObject{})
+	var list []jsonObject
 	if err := json.Unmarshal(s.control("GET", "/tenants", nil).raw, &list); err != nil || len(list) != 2 {
 		t.Fatalf("%v %v", err, list)
 	}
-	if diff := cmp.Diff(m{"tenant_id": id, "admin": admin, "name": "Fabrikam Outreach", "consent": "none"}, list[0]); diff != "" {
+	if diff := cmp.Diff(jsonObject{"tenant_id": id, "admin": admin, "name": "Fabrikam Outreach", "consent": "none"}, list[0]); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -37,8 +37,8 @@ func TestControlCreatesAndListsTenants(t *testing.T) {
 // TestControlShowsTenantState compares the whole answer with the format that the sandbox expects.
 func TestControlShowsTenantState(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	show := func() m { return tn.control("GET", "/tenants/"+tn.id, nil).body }
-	empty := m{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
+	show := func() jsonObject { return tn.control("GET", "/tenants/"+tn.id, nil).body }
+	empty := jsonObject{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
 	if diff := cmp.Diff(empty, show()); diff != "" {
 		t.Error(diff)
 	}
@@ -46,9 +46,9 @@ func TestControlShowsTenantState(t *testing.T) {
 	tn.assignExchange()
 	tn.addMailDomain(domain)
 	tn.newMailbox("a@"+domain, "a.d")
-	full := m{"consent": "granted", "rules": []any{},
-		"domains":   []any{m{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
-		"mailboxes": []any{m{"address": "a@" + domain, "enabled": false, "password_set": false}}}
+	full := jsonObject{"consent": "granted", "rules": []any{},
+		"domains":   []any{jsonObject{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
+		"mailboxes": []any{jsonObject{"address": "a@" + domain, "enabled": false, "password_set": false}}}
 	if diff := cmp.Diff(full, show()); diff != "" {
 		t.Error(diff)
 	}
@@ -101,9 +101,9 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 
 func TestChangedDelayAppliesToLaterChanges(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(m{"consent_ms": 60_000})
+	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
 	tn.consent()
-	tn.setBehaviour(m{"consent_ms": 0})
+	tn.setBehaviour(jsonObject{"consent_ms": 0})
 	assertGolden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
 }
 
@@ -112,13 +112,13 @@ func TestJournalNamesOperations(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	tn.control("DELETE", "/calls", nil)
 	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
-	tn.graphWith(graphToken, "POST", "/domains", m{"id": "x.example"})
+	tn.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
 	tn.graphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
 	tn.graphWith(graphToken, "POST", "/domains/x.example/verify", nil)
-	tn.graphWith(graphToken, "PATCH", "/users/"+tn.admin, m{"displayName": "Ada"})
+	tn.graphWith(graphToken, "PATCH", "/users/"+tn.admin, jsonObject{"displayName": "Ada"})
 	tn.graphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
-	tn.exchangeWith(exchangeToken, "", "Get-Mailbox", m{"Identity": "nobody"})
-	tn.exchangeWith(exchangeToken, "", "Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+	tn.exchangeWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
+	tn.exchangeWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	var calls []simulate.Entry
 	if err := json.Unmarshal(tn.control("GET", "/calls", nil).raw, &calls); err != nil {
 		t.Fatal(err)
@@ -182,18 +182,18 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 		t.Run("throttle scope "+tt.setting, func(t *testing.T) {
 			s := startSimulator(t)
 			throttled, other := s.newConnectedTenant(), s.newConnectedTenant()
-			throttled.setBehaviour(m{"throttle_scope": tt.setting})
+			throttled.setBehaviour(jsonObject{"throttle_scope": tt.setting})
 			read := func(tn *tenant) response {
 				header := bearer(tn.token(graphScope))
 				header.Set("User-Agent", "app/1.0")
 				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
 				return tn.graphWith(header, "GET", "/organization", nil)
 			}
-			s.planFault(m{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
+			s.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
 			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {
 				t.Errorf("the throttle scope is %q", scope)
 			}
-			s.control("POST", "/clock", m{"advance": "1m"})
+			s.control("POST", "/clock", jsonObject{"advance": "1m"})
 			s.control("DELETE", "/calls", nil)
 			read(other)
 			read(throttled)

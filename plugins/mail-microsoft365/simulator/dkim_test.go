@@ -11,23 +11,23 @@ import (
 // newDKIMConfig creates a disabled DKIM configuration with keys of 2048 bits.
 func (t *tenant) newDKIMConfig(name string) response {
 	t.t.Helper()
-	a := t.exchange("New-DkimSigningConfig", m{"DomainName": name, "KeySize": 2048, "Enabled": false})
-	if a.status != http.StatusOK {
-		t.t.Fatalf("%d %s", a.status, a.raw)
+	answer := t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
+	if answer.status != http.StatusOK {
+		t.t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	return a
+	return answer
 }
 
 func TestDKIMTargetsFollowStyle(t *testing.T) {
 	for _, tt := range []struct {
 		name, domain string
-		before       m
+		before       jsonObject
 		want         string // %P stands for the prefix of the initial domain
 	}{
 		{"new style", "contoso.example", nil, "selector1-contoso-example._domainkey.%P.n-v1.dkim.mail.microsoft"},
 		{"new style, dashes", domain, nil, "selector1-fabrikammail-example01i._domainkey.%P.n-v1.dkim.mail.microsoft"},
-		{"another letter", "contoso.example", m{"dkim_letter": "q"}, "selector1-contoso-example._domainkey.%P.q-v1.dkim.mail.microsoft"},
-		{"classic style", "contoso.example", m{"dkim_style": m{"contoso.example": "classic"}}, "selector1-contoso-example._domainkey.%P.onmicrosoft.com"},
+		{"another letter", "contoso.example", jsonObject{"dkim_letter": "q"}, "selector1-contoso-example._domainkey.%P.q-v1.dkim.mail.microsoft"},
+		{"classic style", "contoso.example", jsonObject{"dkim_style": jsonObject{"contoso.example": "classic"}}, "selector1-contoso-example._domainkey.%P.onmicrosoft.com"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
@@ -35,7 +35,7 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 				tn.setBehaviour(tt.before)
 			}
 			tn.addMailDomain(tt.domain)
-			row := tn.newDKIMConfig(tt.domain).at("value", 0).(m)
+			row := tn.newDKIMConfig(tt.domain).at("value", 0).(jsonObject)
 			prefix := strings.TrimSuffix(tn.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tt.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
@@ -56,29 +56,29 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 		ok      bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
-		{"one selector", func(a, _ string) []string { return []string{"selector1 CNAME " + a} }, false},
+		{"one selector", func(answer, _ string) []string { return []string{"selector1 CNAME " + answer} }, false},
 		{"another target", func(_, b string) []string {
 			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + b}
 		}, false},
-		{"the targets swapped", func(a, b string) []string { return []string{"selector1 CNAME " + b, "selector2 CNAME " + a} }, false},
-		{"both", func(a, b string) []string { return []string{"selector1 CNAME " + a, "selector2 CNAME " + b} }, true},
+		{"the targets swapped", func(answer, b string) []string { return []string{"selector1 CNAME " + b, "selector2 CNAME " + answer} }, false},
+		{"both", func(answer, b string) []string { return []string{"selector1 CNAME " + answer, "selector2 CNAME " + b} }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
 			tn.addMailDomain(domain)
-			row := tn.newDKIMConfig(domain).at("value", 0).(m)
+			row := tn.newDKIMConfig(domain).at("value", 0).(jsonObject)
 			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
 				tn.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
-			a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true})
-			shown := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain})
+			answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+			shown := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
 			if tt.ok {
-				if a.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
-					t.Errorf("%d %s, read %s", a.status, a.raw, shown.raw)
+				if answer.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
+					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
 				}
 				return
 			}
-			assertGolden(t, "exchange-no-cname", a)
+			assertGolden(t, "exchange-no-cname", answer)
 			if shown.at("value", 0, "Status") != "CnameMissing" || shown.at("value", 0, "Enabled") != false {
 				t.Errorf("%s", shown.raw)
 			}
@@ -91,50 +91,50 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
-	assertGolden(t, "exchange-no-cname", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": true}))
-	if a := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain}); a.at("value", 0, "Enabled") != false || a.at("value", 0, "Selector1KeySize") != 1024.0 {
-		t.Errorf("%s", a.raw)
+	assertGolden(t, "exchange-no-cname", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
+	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Enabled") != false || answer.at("value", 0, "Selector1KeySize") != 1024.0 {
+		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "exchange-signing-exists", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
-	if a := tn.exchange("Get-DkimSigningConfig", m{}); len(a.rows()) != 2 || a.at("value", 0, "IsDefault") != true {
-		t.Errorf("%s", a.raw)
+	assertGolden(t, "exchange-signing-exists", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.at("value", 0, "IsDefault") != true {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"dkim_listed": true})
+	tn.setBehaviour(jsonObject{"dkim_listed": true})
 	tn.addMailDomain(domain)
-	if a := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain}); a.at("value", 0, "Status") != "NoDKIMKeys" || a.at("value", 0, "Selector1CNAME") != "" {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Status") != "NoDKIMKeys" || answer.at("value", 0, "Selector1CNAME") != "" {
+		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "exchange-no-cname", tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}))
+	assertGolden(t, "exchange-no-cname", tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	tn.publishSelectorCNAMEs(domain)
-	if a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestDehydratedTenantRefusesDKIM(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(m{"bootstrap": "dehydrated"})
-	tn.setBehaviour(m{"hydrate_ms": 30_000})
+	tn := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
+	tn.setBehaviour(jsonObject{"hydrate_ms": 30_000})
 	tn.addMailDomain(domain)
-	dehydrated := func() any { return tn.exchange("Get-OrganizationConfig", m{}).at("value", 0, "IsDehydrated") }
+	dehydrated := func() any { return tn.exchange("Get-OrganizationConfig", jsonObject{}).at("value", 0, "IsDehydrated") }
 	assertRefused := func() {
 		t.Helper()
-		assertGolden(t, "exchange-dehydrated", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
-		assertGolden(t, "exchange-dehydrated", tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}))
+		assertGolden(t, "exchange-dehydrated", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+		assertGolden(t, "exchange-dehydrated", tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	}
 	assertRefused()
-	if a := tn.exchange("Enable-OrganizationCustomization", m{}); a.status != http.StatusOK || len(a.rows()) != 0 || dehydrated() != true {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || dehydrated() != true {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertRefused()
-	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", m{}))
-	tn.control("POST", "/clock", m{"advance": "31s"})
+	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", jsonObject{}))
+	tn.control("POST", "/clock", jsonObject{"advance": "31s"})
 	if dehydrated() != false {
 		t.Error("still dehydrated")
 	}
 	tn.newDKIMConfig(domain)
-	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", m{}))
+	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", jsonObject{}))
 }

@@ -15,23 +15,23 @@ const domain = "fabrikam-mail.example"
 func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		before m // behaviour
+		before jsonObject // behaviour
 		body   any
 		golden string
 	}{
-		{"syntactically bad", nil, m{"id": "not a domain"}, "graph-invalid-values"},
-		{"a single label", nil, m{"id": "localhost"}, "graph-invalid-values"},
-		{"suffix of initial domains", nil, m{"id": "other.onmicrosoft.com"}, "graph-invalid-values"},
-		{"a property besides id", nil, m{"id": "new.example", "isDefault": true}, "graph-bad-request"},
-		{"already in the tenant", nil, m{"id": domain}, "graph-conflict"},
-		{"already in the tenant, in another case", nil, m{"id": strings.ToUpper(domain)}, "graph-conflict"},
-		{"already in the tenant, status 409", m{"domain_conflict": 409}, m{"id": domain}, "graph-conflict-409"},
-		{"owned elsewhere, refused when added", m{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
-			m{"id": "taken.example"}, "graph-conflict"},
+		{"syntactically bad", nil, jsonObject{"id": "not a domain"}, "graph-invalid-values"},
+		{"a single label", nil, jsonObject{"id": "localhost"}, "graph-invalid-values"},
+		{"suffix of initial domains", nil, jsonObject{"id": "other.onmicrosoft.com"}, "graph-invalid-values"},
+		{"a property besides id", nil, jsonObject{"id": "new.example", "isDefault": true}, "graph-bad-request"},
+		{"already in the tenant", nil, jsonObject{"id": domain}, "graph-conflict"},
+		{"already in the tenant, in another case", nil, jsonObject{"id": strings.ToUpper(domain)}, "graph-conflict"},
+		{"already in the tenant, status 409", jsonObject{"domain_conflict": 409}, jsonObject{"id": domain}, "graph-conflict-409"},
+		{"owned elsewhere, refused when added", jsonObject{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
+			jsonObject{"id": "taken.example"}, "graph-conflict"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.graph("POST", "/domains", m{"id": domain})
+			tn.graph("POST", "/domains", jsonObject{"id": domain})
 			if tt.before != nil {
 				tn.setBehaviour(tt.before)
 			}
@@ -42,7 +42,7 @@ func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 
 func TestDomainObjectShowsVerification(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	added := tn.graph("POST", "/domains", m{"id": domain})
+	added := tn.graph("POST", "/domains", jsonObject{"id": domain})
 	if added.status != http.StatusCreated || added.at("isVerified") != false || added.at("availabilityStatus") != nil ||
 		len(added.at("supportedServices").([]any)) != 0 || added.at("id") != domain {
 		t.Errorf("added: %d %s", added.status, added.raw)
@@ -56,8 +56,8 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 	if shown.at("isVerified") != true || shown.at("availabilityStatus") != nil {
 		t.Errorf("read: %s", shown.raw)
 	}
-	if a := tn.graph("GET", "/domains", nil); len(a.rows()) != 2 || a.at("value", 0, "isInitial") != true {
-		t.Errorf("list: %s", a.raw)
+	if answer := tn.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.at("value", 0, "isInitial") != true {
+		t.Errorf("list: %s", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/domains?$filter=isVerified eq true", nil))
 }
@@ -65,21 +65,21 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
-	if a := tn.graph("POST", "/domains", m{"id": "sub." + domain}); a.at("isVerified") != true || a.at("isRoot") != false {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.at("isVerified") != true || answer.at("isRoot") != false {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"domain_ms": 2000})
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.setBehaviour(jsonObject{"domain_ms": 2000})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	for _, path := range []string{"", "/verificationDnsRecords", "/serviceConfigurationRecords", "/domainNameReferences"} {
 		assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain+path, nil))
 	}
-	tn.control("POST", "/clock", m{"advance": "3s"})
-	if a := tn.graph("GET", "/domains/"+domain, nil); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	tn.control("POST", "/clock", jsonObject{"advance": "3s"})
+	if answer := tn.graph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -88,14 +88,14 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 	first, second := s.newConnectedTenant(), s.newConnectedTenant()
 	tokens := map[string]bool{}
 	for _, tn := range []*tenant{first, second} {
-		tn.graph("POST", "/domains", m{"id": domain})
-		a := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
-		text := a.at("value", 0, "text").(string)
+		tn.graph("POST", "/domains", jsonObject{"id": domain})
+		answer := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+		text := answer.at("value", 0, "text").(string)
 		tokens[text] = true
 		token := strings.TrimPrefix(text, "MS=")
-		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || a.at("value", 0, "label") != domain ||
-			a.at("value", 1, "mailExchange") != token+".msv1.invalid" || a.at("value", 1, "preference") != 32767.0 {
-			t.Errorf("%s", a.raw)
+		if !regexp.MustCompile(`^MS=ms\d{8}$`).MatchString(text) || answer.at("value", 0, "label") != domain ||
+			answer.at("value", 1, "mailExchange") != token+".msv1.invalid" || answer.at("value", 1, "preference") != 32767.0 {
+			t.Errorf("%s", answer.raw)
 		}
 		again := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		if again.at("value", 0, "text") != text {
@@ -110,13 +110,13 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 func TestServiceRecordsFollowMXStyle(t *testing.T) {
 	for _, tt := range []struct {
 		name, domain string
-		before       m
+		before       jsonObject
 		mx           string
 	}{
 		{"new style", "contoso.example", nil, `^contoso-example\.[a-z]-v1\.mx\.microsoft$`},
 		{"new style, dashes", domain, nil, `^fabrikammail-example01b\.[a-z]-v1\.mx\.microsoft$`},
-		{"classic style", "contoso.example", m{"mx_style": m{"contoso.example": "classic"}}, `^contoso-example\.mail\.protection\.outlook\.com$`},
-		{"classic style, dashes", domain, m{"mx_style": m{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
+		{"classic style", "contoso.example", jsonObject{"mx_style": jsonObject{"contoso.example": "classic"}}, `^contoso-example\.mail\.protection\.outlook\.com$`},
+		{"classic style, dashes", domain, jsonObject{"mx_style": jsonObject{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
@@ -124,16 +124,16 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 				tn.setBehaviour(tt.before)
 			}
 			tn.addMailDomain(tt.domain)
-			a := tn.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
-			mx, _ := a.at("value", 0, "mailExchange").(string)
-			if len(a.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || a.at("value", 0, "preference") != 0.0 {
-				t.Errorf("MX %q: %s", mx, a.raw)
+			answer := tn.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
+			mx, _ := answer.at("value", 0, "mailExchange").(string)
+			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.at("value", 0, "preference") != 0.0 {
+				t.Errorf("MX %q: %s", mx, answer.raw)
 			}
-			if a.at("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
-				a.at("value", 2, "label") != "autodiscover."+tt.domain || a.at("value", 2, "canonicalName") != "autodiscover.outlook.com" {
-				t.Errorf("%s", a.raw)
+			if answer.at("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
+				answer.at("value", 2, "label") != "autodiscover."+tt.domain || answer.at("value", 2, "canonicalName") != "autodiscover.outlook.com" {
+				t.Errorf("%s", answer.raw)
 			}
-			if strings.Contains(string(a.raw), "_domainkey") {
+			if strings.Contains(string(answer.raw), "_domainkey") {
 				t.Error("DKIM records are in the list")
 			}
 		})
@@ -142,62 +142,62 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 
 func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	read := func(earlyRecords string) response {
-		tn.setBehaviour(m{"early_records": earlyRecords})
+		tn.setBehaviour(jsonObject{"early_records": earlyRecords})
 		return tn.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
-	if a := read("empty"); a.status != http.StatusOK || len(a.rows()) != 0 {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := read("empty"); answer.status != http.StatusOK || len(answer.rows()) != 0 {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	if a := read("unavailable"); a.at("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || a.at("value", 0, "description") == nil {
-		t.Errorf("%s", a.raw)
+	if answer := read("unavailable"); answer.at("value", 0, "@odata.type") != "#microsoft.graph.domainDnsUnavailableRecord" || answer.at("value", 0, "description") == nil {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", read("refused"))
 	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
-	if a := read("empty"); len(a.rows()) != 0 {
-		t.Errorf("verified, e-mail not enabled: %s", a.raw)
+	if answer := read("empty"); len(answer.rows()) != 0 {
+		t.Errorf("verified, e-mail not enabled: %s", answer.raw)
 	}
 }
 
 func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": "unverified.example"})
-	assertGolden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", m{"supportedServices": []string{"Email"}}))
+	tn.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	assertGolden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
 	tn.addMailDomain(domain)
-	for name, body := range map[string]m{
+	for name, body := range map[string]jsonObject{
 		"unknown service": {"supportedServices": []string{"Pigeon"}},
 		"no list":         {"supportedServices": "Email"},
 		"take default":    {"isDefault": false},
 		"other property":  {"isVerified": true},
 	} {
-		if a := tn.graph("PATCH", "/domains/"+domain, body); a.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := tn.graph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", m{"isDefault": true}))
+	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
 }
 
 func TestDomainIsAcceptedAfterLag(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"accepted_domain_ms": 10_000})
+	tn.setBehaviour(jsonObject{"accepted_domain_ms": 10_000})
 	tn.addMailDomain(domain)
 	listed := func() bool {
-		return strings.Contains(string(tn.exchange("Get-AcceptedDomain", m{}).raw), `"`+domain+`"`)
+		return strings.Contains(string(tn.exchange("Get-AcceptedDomain", jsonObject{}).raw), `"`+domain+`"`)
 	}
-	newMailbox := m{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
+	newMailbox := jsonObject{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
 	if listed() {
 		t.Error("listed at once")
 	}
 	assertGolden(t, "exchange-not-accepted", tn.exchange("New-Mailbox", newMailbox))
-	assertGolden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "Enabled": false}))
-	tn.control("POST", "/clock", m{"advance": "11s"})
+	assertGolden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	tn.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !listed() {
 		t.Error("not listed after the lag")
 	}
-	if a := tn.exchange("New-Mailbox", newMailbox); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.exchange("New-Mailbox", newMailbox); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -205,11 +205,11 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 // enabled.
 func TestVerifyDoesNotEnableMail(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	tn.publishVerificationRecord(domain)
 	tn.graph("POST", "/domains/"+domain+"/verify", nil)
-	if a := tn.exchange("Get-AcceptedDomain", m{}); len(a.rows()) != 1 || a.at("value", 0, "InitialDomain") != true {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.at("value", 0, "InitialDomain") != true {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -217,15 +217,15 @@ func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
 	tn.newMailbox("a@"+domain, "a.d")
-	if a := tn.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(a.rows()) != 1 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-referenced", tn.graph("DELETE", "/domains/"+domain, nil))
 	assertGolden(t, "graph-bad-request", tn.graph("DELETE", "/domains/"+tn.initialDomain(), nil))
 	assertGolden(t, "graph-not-found", tn.graph("DELETE", "/domains/other.example", nil))
-	tn.exchange("Remove-Mailbox", m{"Identity": "a@" + domain, "Confirm": false})
-	if a := tn.graph("DELETE", "/domains/"+domain, nil); a.status != http.StatusNoContent {
-		t.Errorf("%d %s", a.status, a.raw)
+	tn.exchange("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
+	if answer := tn.graph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
@@ -234,31 +234,31 @@ func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)
 	id := tn.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
-	if a := tn.graph("POST", "/domains/"+domain+"/forceDelete", m{"disableUserAccounts": true}); a.status != http.StatusAccepted {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	if a := tn.graph("GET", "/users/"+id, nil); a.at("userPrincipalName") != "a@"+tn.initialDomain() {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("GET", "/users/"+id, nil); answer.at("userPrincipalName") != "a@"+tn.initialDomain() {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
 }
 
 func TestDNSOutageFailsVerification(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	tn.publishVerificationRecord(domain)
 	tn.fakeDNS.setUnavailable(true)
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
 	tn.fakeDNS.setUnavailable(false)
-	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestVerifyQueriesDNS(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		before  m
+		before  jsonObject
 		records []string // %TOKEN% stands for the verification token
 		golden  string   // "" for success
 	}{
@@ -269,24 +269,24 @@ func TestVerifyQueriesDNS(t *testing.T) {
 		{"TXT among many, over TCP", nil, []string{`TXT "1"`, `TXT "2"`, `TXT "3"`, `TXT "4"`, `TXT "MS=%TOKEN%"`}, ""},
 		{"TXT in two strings", nil, []string{`TXT "MS=" "%TOKEN%"`}, ""},
 		{"the MX alternative", nil, []string{`MX 32767 %TOKEN%.msv1.invalid.`}, ""},
-		{"owned elsewhere", m{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
-		{"owned elsewhere, record missing", m{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
+		{"owned elsewhere", jsonObject{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
+		{"owned elsewhere, record missing", jsonObject{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
 				tn.setBehaviour(tt.before)
 			}
-			tn.graph("POST", "/domains", m{"id": domain})
+			tn.graph("POST", "/domains", jsonObject{"id": domain})
 			text := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
 			for _, r := range tt.records {
 				tn.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
-			a := tn.graph("POST", "/domains/"+domain+"/verify", m{"forceTakeover": false})
+			answer := tn.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
 			if tt.golden != "" {
-				assertGolden(t, tt.golden, a)
-			} else if a.status != http.StatusOK {
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, tt.golden, answer)
+			} else if answer.status != http.StatusOK {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -305,8 +305,8 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 	s := startSimulator(t)
 	owner, other := s.newConnectedTenant(), s.newConnectedTenant()
 	owner.addMailDomain(domain)
-	if a := other.graph("POST", "/domains", m{"id": domain}); a.status != http.StatusCreated {
-		t.Fatalf("%d %s", a.status, a.raw)
+	if answer := other.graph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-verified-elsewhere", other.graph("POST", "/domains/"+domain+"/verify", nil))
 	other.publishVerificationRecord(domain)
@@ -315,13 +315,13 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 
 func TestMissingRecordIsCached(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"dns_negative_ms": 30_000})
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
 	tn.publishVerificationRecord(domain)
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	tn.control("POST", "/clock", m{"advance": "31s"})
-	if a := tn.graph("POST", "/domains/"+domain+"/verify", nil); a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	tn.control("POST", "/clock", jsonObject{"advance": "31s"})
+	if answer := tn.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }

@@ -32,13 +32,13 @@ type mailbox struct {
 // alias, a GUID or a sign-in name.
 func (t *tenant) mailbox(identity string) *mailbox {
 	for i := range t.Exchange.Mailboxes {
-		m := &t.Exchange.Mailboxes[i]
-		keys := append([]string{m.Primary, m.Name, m.Alias, m.GUID, m.Exchange, m.ObjectID}, m.Others...)
-		if u := t.user(m.ObjectID); u != nil {
+		box := &t.Exchange.Mailboxes[i]
+		keys := append([]string{box.Primary, box.Name, box.Alias, box.GUID, box.Exchange, box.ObjectID}, box.Others...)
+		if u := t.user(box.ObjectID); u != nil {
 			keys = append(keys, u.UPN)
 		}
 		if slices.ContainsFunc(keys, func(k string) bool { return k != "" && strings.EqualFold(k, identity) }) {
-			return m
+			return box
 		}
 	}
 	return nil
@@ -53,22 +53,22 @@ var aliasPattern = regexp.MustCompile(`^[A-Za-z0-9!#%*+/=?^_~-]+(\.[A-Za-z0-9!#%
 
 // mailboxRow returns a mailbox as Get-Mailbox shows it. The row has the properties that tenantry
 // uses and a few others.
-func (t *tenant) mailboxRow(m mailbox) object {
-	addresses := []string{"SMTP:" + m.Primary}
-	for _, other := range m.Others {
+func (t *tenant) mailboxRow(box mailbox) object {
+	addresses := []string{"SMTP:" + box.Primary}
+	for _, other := range box.Others {
 		addresses = append(addresses, "smtp:"+other)
 	}
 	row := object{
-		"ExternalDirectoryObjectId": m.ObjectID, "ExchangeGuid": m.Exchange, "Guid": m.GUID, "Id": m.Name,
-		"Identity": m.Name, "Name": m.Name, "DisplayName": m.DisplayName, "Alias": m.Alias,
-		"PrimarySmtpAddress": m.Primary, "WindowsEmailAddress": m.Primary, "UserPrincipalName": m.Primary,
-		"RecipientTypeDetails": m.Kind, "RecipientType": "UserMailbox", "IsShared": m.Kind == "SharedMailbox",
-		"AccountDisabled": true, "WhenMailboxCreated": m.Created, "EmailAddresses": addresses,
-		"MessageCopyForSentAsEnabled": m.SentCopy, "EmailAddressPolicyEnabled": false,
+		"ExternalDirectoryObjectId": box.ObjectID, "ExchangeGuid": box.Exchange, "Guid": box.GUID, "Id": box.Name,
+		"Identity": box.Name, "Name": box.Name, "DisplayName": box.DisplayName, "Alias": box.Alias,
+		"PrimarySmtpAddress": box.Primary, "WindowsEmailAddress": box.Primary, "UserPrincipalName": box.Primary,
+		"RecipientTypeDetails": box.Kind, "RecipientType": "UserMailbox", "IsShared": box.Kind == "SharedMailbox",
+		"AccountDisabled": true, "WhenMailboxCreated": box.Created, "EmailAddresses": addresses,
+		"MessageCopyForSentAsEnabled": box.SentCopy, "EmailAddressPolicyEnabled": false,
 		"ProhibitSendQuota": "49.5 GB (53,150,220,288 bytes)", "RetainDeletedItemsFor": "14.00:00:00",
 		"ForwardingSmtpAddress": nil, "CustomAttribute1": "", "RecipientLimits": 500,
 	}
-	if u := t.user(m.ObjectID); u != nil && m.ObjectID != "" {
+	if u := t.user(box.ObjectID); u != nil && box.ObjectID != "" {
 		row["UserPrincipalName"], row["AccountDisabled"] = u.UPN, !u.Enabled
 	}
 	return row
@@ -78,19 +78,19 @@ func (t *tenant) mailboxRow(m mailbox) object {
 func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
-	for _, m := range t.Exchange.Mailboxes {
+	for _, box := range t.Exchange.Mailboxes {
 		// readParams also accepts the beginning of a kind, such as "Shared". No mailbox has such a
 		// kind.
-		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
-			rows = append(rows, t.mailboxRow(m))
+		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, box.Kind) }) {
+			rows = append(rows, t.mailboxRow(box))
 		}
 	}
 	if call.params.has("Identity") {
-		m := t.mailbox(call.params.text("Identity"))
-		if m == nil || kinds != nil && !slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
+		box := t.mailbox(call.params.text("Identity"))
+		if box == nil || kinds != nil && !slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, box.Kind) }) {
 			return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 		}
-		return outcome{rows: []object{t.mailboxRow(*m)}}
+		return outcome{rows: []object{t.mailboxRow(*box)}}
 	}
 	return limitRows(rows, call.params)
 }
@@ -111,30 +111,30 @@ func limitRows(rows []object, p params) outcome {
 // newMailbox runs New-Mailbox: it adds a mailbox and its account. Every mailbox also gets the
 // address alias@<initial domain>, so two mailboxes cannot have the same alias.
 func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
-	m, failure := call.mailboxFromParams(t)
+	box, failure := call.mailboxFromParams(t)
 	if failure != nil {
 		return outcome{failure: failure}
 	}
 	if t.Behaviour.AliasTaken {
 		t.Behaviour.AliasTaken = false
-		t.Exchange.NonMailboxAddresses = append(t.Exchange.NonMailboxAddresses, m.Alias+"@"+t.initialDomain())
+		t.Exchange.NonMailboxAddresses = append(t.Exchange.NonMailboxAddresses, box.Alias+"@"+t.initialDomain())
 	}
-	for _, a := range append([]string{m.Primary}, m.Others...) {
+	for _, a := range append([]string{box.Primary}, box.Others...) {
 		if t.addressTaken(a) {
 			return outcome{failure: errProxy.with(a)}
 		}
 	}
-	if slices.ContainsFunc(t.Exchange.Mailboxes, func(o mailbox) bool { return strings.EqualFold(o.Name, m.Name) }) {
-		return outcome{failure: errNameTaken.with(m.Name)}
+	if slices.ContainsFunc(t.Exchange.Mailboxes, func(o mailbox) bool { return strings.EqualFold(o.Name, box.Name) }) {
+		return outcome{failure: errNameTaken.with(box.Name)}
 	}
-	u := user{ID: m.ObjectID, UPN: m.Primary, Mail: m.Primary, Nickname: m.Alias, DisplayName: m.DisplayName,
+	u := user{ID: box.ObjectID, UPN: box.Primary, Mail: box.Primary, Nickname: box.Alias, DisplayName: box.DisplayName,
 		Created: call.now, Visible: startLag(call.now, t.Behaviour.MailboxMS)}
 	if t.Behaviour.UPNAlias {
-		u.UPN = m.Alias + "@" + t.initialDomain()
+		u.UPN = box.Alias + "@" + t.initialDomain()
 	}
 	t.Users = append(t.Users, u)
-	t.Exchange.Mailboxes = append(t.Exchange.Mailboxes, m)
-	return outcome{rows: []object{t.mailboxRow(m)}}
+	t.Exchange.Mailboxes = append(t.Exchange.Mailboxes, box)
+	return outcome{rows: []object{t.mailboxRow(box)}}
 }
 
 // mailboxFromParams returns the mailbox that the parameters describe.
@@ -162,13 +162,13 @@ func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 		return mailbox{}, errNotMailDomain.with(domain)
 	}
 	id := guid("mailbox", t.ID, strings.ToLower(primary), call.now.String())
-	m := mailbox{ObjectID: id, GUID: guid("guid", id), Exchange: guid("exchange", id), Name: name,
+	box := mailbox{ObjectID: id, GUID: guid("guid", id), Exchange: guid("exchange", id), Name: name,
 		DisplayName: display, Alias: alias, Primary: primary, Kind: "SharedMailbox", Created: call.now,
 		Usable: t.Behaviour.mailboxLag(call.now)}
 	if second := alias + "@" + t.initialDomain(); !strings.EqualFold(second, primary) {
-		m.Others = []string{second}
+		box.Others = []string{second}
 	}
-	return m, nil
+	return box, nil
 }
 
 // aliasFromName returns the alias of a mailbox for which none was specified. It is the part of the
@@ -190,76 +190,76 @@ func (t *tenant) addressTaken(a string) bool {
 	if slices.ContainsFunc(t.Exchange.NonMailboxAddresses, same) || t.user(a) != nil {
 		return true
 	}
-	return slices.ContainsFunc(t.Exchange.Mailboxes, func(m mailbox) bool {
-		return same(m.Primary) || slices.ContainsFunc(m.Others, same)
+	return slices.ContainsFunc(t.Exchange.Mailboxes, func(box mailbox) bool {
+		return same(box.Primary) || slices.ContainsFunc(box.Others, same)
 	})
 }
 
 // setMailbox runs Set-Mailbox. If it changes nothing, it returns a warning.
 func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
-	m := t.mailbox(call.params.text("Identity"))
-	if m == nil {
+	box := t.mailbox(call.params.text("Identity"))
+	if box == nil {
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	was := *m
+	was := *box
 	if call.params.has("DisplayName") {
-		m.DisplayName = call.params.text("DisplayName")
-		if u := t.user(m.ObjectID); u != nil {
-			u.DisplayName = m.DisplayName
+		box.DisplayName = call.params.text("DisplayName")
+		if u := t.user(box.ObjectID); u != nil {
+			u.DisplayName = box.DisplayName
 		}
 	}
 	if call.params.has("MessageCopyForSentAsEnabled") {
-		m.SentCopy = call.params.isTrue("MessageCopyForSentAsEnabled")
+		box.SentCopy = call.params.isTrue("MessageCopyForSentAsEnabled")
 	}
-	if was.DisplayName == m.DisplayName && was.SentCopy == m.SentCopy {
-		return nothingModified(m.Name)
+	if was.DisplayName == box.DisplayName && was.SentCopy == box.SentCopy {
+		return nothingModified(box.Name)
 	}
 	return outcome{}
 }
 
 // removeMailbox runs Remove-Mailbox. It deletes the account with the mailbox.
 func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
-	m := t.mailbox(call.params.text("Identity"))
-	if m == nil || m.ObjectID == "" {
+	box := t.mailbox(call.params.text("Identity"))
+	if box == nil || box.ObjectID == "" {
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	t.deleteAccount(m.ObjectID)
+	t.deleteAccount(box.ObjectID)
 	return outcome{}
 }
 
 // usableMailbox returns the mailbox of the parameter Identity. It does not find a new mailbox
 // before the mailbox's lag has passed.
 func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
-	m := t.mailbox(call.params.text("Identity"))
-	if m == nil || !m.Usable.passed(call.now) {
+	box := t.mailbox(call.params.text("Identity"))
+	if box == nil || !box.Usable.passed(call.now) {
 		return nil, errNoObject.with(call.params.text("Identity"))
 	}
-	return m, nil
+	return box, nil
 }
 
 // casRow returns a mailbox as Get-CASMailbox shows it.
-func casRow(m mailbox) object {
+func casRow(box mailbox) object {
 	var disabled any // null means that the organization's setting applies
-	if m.SMTPAuthDisabled != nil {
-		disabled = *m.SMTPAuthDisabled
+	if box.SMTPAuthDisabled != nil {
+		disabled = *box.SMTPAuthDisabled
 	}
-	return object{"Identity": m.Name, "Name": m.Name, "DisplayName": m.DisplayName, "PrimarySmtpAddress": m.Primary,
-		"ExternalDirectoryObjectId": m.ObjectID, "Guid": m.GUID, "SmtpClientAuthenticationDisabled": disabled}
+	return object{"Identity": box.Name, "Name": box.Name, "DisplayName": box.DisplayName, "PrimarySmtpAddress": box.Primary,
+		"ExternalDirectoryObjectId": box.ObjectID, "Guid": box.GUID, "SmtpClientAuthenticationDisabled": disabled}
 }
 
 // getCASMailbox runs Get-CASMailbox.
 func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if call.params.has("Identity") {
-		m, failure := call.usableMailbox(t)
+		box, failure := call.usableMailbox(t)
 		if failure != nil {
 			return outcome{failure: failure}
 		}
-		return outcome{rows: []object{casRow(*m)}}
+		return outcome{rows: []object{casRow(*box)}}
 	}
 	rows := []object{}
-	for _, m := range t.Exchange.Mailboxes {
-		if m.Usable.passed(call.now) {
-			rows = append(rows, casRow(m))
+	for _, box := range t.Exchange.Mailboxes {
+		if box.Usable.passed(call.now) {
+			rows = append(rows, casRow(box))
 		}
 	}
 	return limitRows(rows, call.params)
@@ -267,22 +267,22 @@ func getCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 
 // setCASMailbox runs Set-CASMailbox. If it changes nothing, it returns a warning.
 func setCASMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
-	m, failure := call.usableMailbox(t)
+	box, failure := call.usableMailbox(t)
 	if failure != nil {
 		return outcome{failure: failure}
 	}
 	if !call.params.has("SmtpClientAuthenticationDisabled") {
-		return nothingModified(m.Name)
+		return nothingModified(box.Name)
 	}
 	var want *bool
 	if off, given := call.params["smtpclientauthenticationdisabled"].(bool); given {
 		want = &off
 	}
-	same := want == nil && m.SMTPAuthDisabled == nil ||
-		want != nil && m.SMTPAuthDisabled != nil && *want == *m.SMTPAuthDisabled
+	same := want == nil && box.SMTPAuthDisabled == nil ||
+		want != nil && box.SMTPAuthDisabled != nil && *want == *box.SMTPAuthDisabled
 	if same {
-		return nothingModified(m.Name)
+		return nothingModified(box.Name)
 	}
-	m.SMTPAuthDisabled = want
+	box.SMTPAuthDisabled = want
 	return outcome{}
 }

@@ -16,32 +16,32 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 	shared := newTenantWithMailbox(t)
 	for _, tt := range []struct {
 		name   string
-		before m // behaviour
+		before jsonObject // behaviour
 		cmdlet string
 		params any
 		golden string
 	}{
-		{"unknown parameter", nil, "Get-Mailbox", m{"Bogus": 1}, "exchange-unknown-parameter"},
-		{"unknown parameter before a missing one", nil, "Set-Mailbox", m{"Bogus": 1}, "exchange-unknown-parameter"},
-		{"text for a boolean", nil, "Set-TransportConfig", m{"SmtpClientAuthenticationDisabled": "no"}, "exchange-wrong-type"},
-		{"number for a text", nil, "Get-Mailbox", m{"Identity": 5}, "exchange-wrong-type"},
-		{"invalid address", nil, "New-Mailbox", m{"Shared": true, "Name": "x", "PrimarySmtpAddress": "not an address"}, "exchange-wrong-type"},
-		{"unknown enumeration value", nil, "Get-Mailbox", m{"RecipientTypeDetails": []string{"Pigeonhole"}}, "exchange-wrong-type"},
-		{"mailbox not found", nil, "Get-Mailbox", m{"Identity": "nobody@" + domain}, "exchange-not-found"},
-		{"mailbox of another kind", nil, "Get-Mailbox", m{"Identity": "anna@" + domain, "RecipientTypeDetails": "UserMailbox"}, "exchange-not-found"},
-		{"nothing to change", nil, "Set-Mailbox", m{"Identity": "nobody@" + domain, "DisplayName": "x"}, "exchange-not-found"},
-		{"nothing to remove", nil, "Remove-Mailbox", m{"Identity": "nobody@" + domain, "Confirm": false}, "exchange-not-found"},
+		{"unknown parameter", nil, "Get-Mailbox", jsonObject{"Bogus": 1}, "exchange-unknown-parameter"},
+		{"unknown parameter before a missing one", nil, "Set-Mailbox", jsonObject{"Bogus": 1}, "exchange-unknown-parameter"},
+		{"text for a boolean", nil, "Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": "no"}, "exchange-wrong-type"},
+		{"number for a text", nil, "Get-Mailbox", jsonObject{"Identity": 5}, "exchange-wrong-type"},
+		{"invalid address", nil, "New-Mailbox", jsonObject{"Shared": true, "Name": "x", "PrimarySmtpAddress": "not an address"}, "exchange-wrong-type"},
+		{"unknown enumeration value", nil, "Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{"Pigeonhole"}}, "exchange-wrong-type"},
+		{"mailbox not found", nil, "Get-Mailbox", jsonObject{"Identity": "nobody@" + domain}, "exchange-not-found"},
+		{"mailbox of another kind", nil, "Get-Mailbox", jsonObject{"Identity": "anna@" + domain, "RecipientTypeDetails": "UserMailbox"}, "exchange-not-found"},
+		{"nothing to change", nil, "Set-Mailbox", jsonObject{"Identity": "nobody@" + domain, "DisplayName": "x"}, "exchange-not-found"},
+		{"nothing to remove", nil, "Remove-Mailbox", jsonObject{"Identity": "nobody@" + domain, "Confirm": false}, "exchange-not-found"},
 		{"primary address taken", nil, "New-Mailbox", mailboxParams("anna@"+domain, "other"), "exchange-proxy-address"},
 		{"alias taken", nil, "New-Mailbox", mailboxParams("bob@"+domain, "anna.d"), "exchange-proxy-address"},
 		{"alias taken by the administrator", nil, "New-Mailbox", mailboxParams("admin@"+domain, "admin"), "exchange-proxy-address"},
-		{"name taken", nil, "New-Mailbox", m{"Shared": true, "Name": "anna@" + domain, "Alias": "n", "PrimarySmtpAddress": "n@" + domain}, "exchange-name-taken"},
+		{"name taken", nil, "New-Mailbox", jsonObject{"Shared": true, "Name": "anna@" + domain, "Alias": "n", "PrimarySmtpAddress": "n@" + domain}, "exchange-name-taken"},
 		{"domain not accepted", nil, "New-Mailbox", mailboxParams("a@elsewhere.example", "a.e"), "exchange-not-accepted"},
-		{"DKIM configuration not found", nil, "Get-DkimSigningConfig", m{"Identity": domain}, "exchange-not-found"},
-		{"DKIM of an unknown domain", nil, "New-DkimSigningConfig", m{"DomainName": "elsewhere.example", "Enabled": false}, "exchange-not-found"},
-		{"CNAME records missing", nil, "New-DkimSigningConfig", m{"DomainName": domain, "Enabled": true}, "exchange-no-cname"},
-		{"already customized", nil, "Enable-OrganizationCustomization", m{}, "exchange-already-hydrated"},
-		{"scripted exception", scriptedCmdlets(m{"Get-Mailbox": m{"exception": m{"id": "Ex6F9304", "text": "The operation couldn't be performed because object 'x' couldn't be found on 'y'.",
-			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", m{}, "exchange-not-found"},
+		{"DKIM configuration not found", nil, "Get-DkimSigningConfig", jsonObject{"Identity": domain}, "exchange-not-found"},
+		{"DKIM of an unknown domain", nil, "New-DkimSigningConfig", jsonObject{"DomainName": "elsewhere.example", "Enabled": false}, "exchange-not-found"},
+		{"CNAME records missing", nil, "New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}, "exchange-no-cname"},
+		{"already customized", nil, "Enable-OrganizationCustomization", jsonObject{}, "exchange-already-hydrated"},
+		{"scripted exception", scriptedCmdlets(jsonObject{"Get-Mailbox": jsonObject{"exception": jsonObject{"id": "Ex6F9304", "text": "The operation couldn't be performed because object 'x' couldn't be found on 'y'.",
+			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", jsonObject{}, "exchange-not-found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := shared
@@ -58,7 +58,7 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		revoke string
-		before m
+		before jsonObject
 		header func(*tenant) http.Header
 		status int
 		nul    bool
@@ -66,7 +66,7 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 		{name: "both grants", status: 200},
 		{name: "no app role", revoke: "app_role", status: 401},
 		{name: "no directory role", revoke: "exchange_role", status: 403, nul: true},
-		{name: "no directory role, without NUL bytes", revoke: "exchange_role", before: m{"nul_403": false}, status: 403},
+		{name: "no directory role, without NUL bytes", revoke: "exchange_role", before: jsonObject{"nul_403": false}, status: 403},
 		{name: "token for Graph", header: func(tn *tenant) http.Header { return bearer(tn.token(graphScope)) }, status: 401},
 		{name: "no token", header: func(*tenant) http.Header { return http.Header{} }, status: 401},
 	} {
@@ -82,12 +82,12 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 			if tt.header != nil {
 				header = tt.header(tn)
 			}
-			a := tn.exchangeWith(header, "", "Get-OrganizationConfig", m{})
-			if a.status != tt.status {
-				t.Fatalf("%d %s", a.status, a.raw)
+			answer := tn.exchangeWith(header, "", "Get-OrganizationConfig", jsonObject{})
+			if answer.status != tt.status {
+				t.Fatalf("%d %s", answer.status, answer.raw)
 			}
-			if nul := bytes.Equal(a.raw, make([]byte, 4096)); nul != tt.nul || nul && a.header.Get("Content-Type") != "application/octet-stream" {
-				t.Errorf("%d bytes of %s", len(a.raw), a.header.Get("Content-Type"))
+			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tt.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
+				t.Errorf("%d bytes of %s", len(answer.raw), answer.header.Get("Content-Type"))
 			}
 		})
 	}
@@ -98,12 +98,12 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 func TestUnknownCmdletIsForbidden(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
-		if a := tn.exchange(name, m{}); a.status != http.StatusForbidden {
-			t.Errorf("%q: %d %s", name, a.status, a.raw)
+		if answer := tn.exchange(name, jsonObject{}); answer.status != http.StatusForbidden {
+			t.Errorf("%q: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if a := tn.exchange("gEt-oRgAnIzAtIoNcOnFiG", m{}); a.status != http.StatusOK {
-		t.Errorf("cmdlets are named in any case: %d", a.status)
+	if answer := tn.exchange("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
+		t.Errorf("cmdlets are named in any case: %d", answer.status)
 	}
 }
 
@@ -115,12 +115,12 @@ func TestExchangeChecksTenantInPath(t *testing.T) {
 			bearer(tn.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
-	if a := post(other.id); a.status != http.StatusUnauthorized {
-		t.Errorf("another tenant: %d", a.status)
+	if answer := post(other.id); answer.status != http.StatusUnauthorized {
+		t.Errorf("another tenant: %d", answer.status)
 	}
 	for _, name := range []string{tn.id, tn.initialDomain()} {
-		if a := post(name); a.at("value", 0, "Name") != tn.initialDomain() {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := post(name); answer.at("value", 0, "Name") != tn.initialDomain() {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
 }
@@ -129,37 +129,37 @@ func TestUnreadableCommandsAreRefused(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, body := range []string{"", "[]", `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":null}}`,
 		`{"CmdletInput":{"CmdletName":"Get-Mailbox"}}`} {
-		a := tn.do("POST", tn.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand", bearer(tn.token(exchangeScope)), body)
-		if a.status != 400 && a.status != 403 {
-			t.Errorf("%s: %d %s", body, a.status, a.raw)
+		answer := tn.do("POST", tn.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand", bearer(tn.token(exchangeScope)), body)
+		if answer.status != 400 && answer.status != 403 {
+			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
 		}
 	}
 }
 
 func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	a := tn.exchange("Get-OrganizationConfig", m{})
-	warnings, isList := a.at("@adminapi.warnings").([]any)
-	if !isList || len(warnings) != 0 || a.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
-		!strings.Contains(a.at("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
-		t.Errorf("%s", a.raw)
+	answer := tn.exchange("Get-OrganizationConfig", jsonObject{})
+	warnings, isList := answer.at("@adminapi.warnings").([]any)
+	if !isList || len(warnings) != 0 || answer.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
+		!strings.Contains(answer.at("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
+		t.Errorf("%s", answer.raw)
 	}
-	if a.at("value", 0, "WhenChanged@data.type") != "System.DateTime" || a.at("value", 0, "IsDehydrated") != false {
-		t.Errorf("%s", a.raw)
+	if answer.at("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.at("value", 0, "IsDehydrated") != false {
+		t.Errorf("%s", answer.raw)
 	}
-	row := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}).at("value", 0).(m)
+	row := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
 		t.Errorf("sidecars: %v", row)
 	}
-	selected := tn.exchangeWith(bearer(tn.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", m{"Identity": "anna@" + domain})
-	if len(selected.at("value", 0).(m)) != 3 {
+	selected := tn.exchangeWith(bearer(tn.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	if len(selected.at("value", 0).(jsonObject)) != 3 {
 		t.Errorf("$select: %s", selected.raw)
 	}
-	empty := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+	empty := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if rows, isList := empty.at("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
 		t.Errorf("%s", empty.raw)
 	}
-	again := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+	again := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if text, _ := again.at("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
 		t.Errorf("%s", again.raw)
 	}
@@ -167,8 +167,8 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 
 func TestExchangeAnswersInPages(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(m{"page_size": 2})
-	first := tn.exchange("Get-Mailbox", m{"ResultSize": "Unlimited"})
+	tn.setBehaviour(jsonObject{"page_size": 2})
+	first := tn.exchange("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
 	link, _ := first.at("@odata.nextLink").(string)
 	if len(first.rows()) != 2 || link == "" || len(first.at("@adminapi.warnings").([]any)) != 1 {
 		t.Fatalf("%s", first.raw)
@@ -179,28 +179,28 @@ func TestExchangeAnswersInPages(t *testing.T) {
 	if second := follow(); len(second.rows()) != 1 || second.at("@odata.nextLink") != nil {
 		t.Errorf("%s", second.raw)
 	}
-	tn.setBehaviour(m{"next_link": "expired"})
+	tn.setBehaviour(jsonObject{"next_link": "expired"})
 	assertGolden(t, "exchange-paging", follow())
 
 	header := bearer(tn.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
-	if a := tn.exchangeWith(header, "", "Get-Mailbox", m{}); len(a.rows()) != 1 {
-		t.Errorf("Prefer: %s", a.raw)
+	if answer := tn.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
+		t.Errorf("Prefer: %s", answer.raw)
 	}
-	if a := tn.exchange("Get-Mailbox", m{"ResultSize": 1}); len(a.rows()) != 1 || a.at("@odata.nextLink") != nil {
-		t.Errorf("ResultSize: %s", a.raw)
+	if answer := tn.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.at("@odata.nextLink") != nil {
+		t.Errorf("ResultSize: %s", answer.raw)
 	}
 }
 
 func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
-		a := tn.exchange("Get-Mailbox", m{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
-		if a.status != http.StatusOK || len(a.rows()) != want {
-			t.Errorf("%s: %d %s", value, a.status, a.raw)
+		answer := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
+		if answer.status != http.StatusOK || len(answer.rows()) != want {
+			t.Errorf("%s: %d %s", value, answer.status, answer.raw)
 		}
 	}
-	system := tn.exchange("Get-Mailbox", m{"RecipientTypeDetails": "DiscoveryMailbox"})
+	system := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
 	if system.at("value", 0, "ExternalDirectoryObjectId") != "" {
 		t.Errorf("%s", system.raw)
 	}
@@ -216,8 +216,8 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 		t.Errorf("%q", list)
 	}
 	tn.revoke("exchange_role")
-	if a := read(); a.status != http.StatusForbidden {
-		t.Errorf("%d", a.status)
+	if answer := read(); answer.status != http.StatusForbidden {
+		t.Errorf("%d", answer.status)
 	}
 }
 
@@ -231,15 +231,15 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 		{"Microsoft.Exchange.Data.ThrottlingException", "Your recent queries have surpassed the permitted limit, please try again later"},
 		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
 	} {
-		tn.setBehaviour(scriptedCmdlets(m{"Set-Mailbox": m{"exception": m{"type": tt[0], "text": tt[1]}}}))
-		a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
-		inner := a.at("error", "innererror", "internalexception").(m)
-		if a.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
-			a.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
-			t.Errorf("%d %s", a.status, a.raw)
+		tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
+		answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+		inner := answer.at("error", "innererror", "internalexception").(jsonObject)
+		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
+			answer.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
+			t.Errorf("%d %s", answer.status, answer.raw)
 		}
 	}
-	if a := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}); a.at("value", 0, "DisplayName") != "Anna Keller" {
+	if answer := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.at("value", 0, "DisplayName") != "Anna Keller" {
 		t.Error("the cmdlet ran despite the exception")
 	}
 }
@@ -248,14 +248,14 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 // the exception says that a retry can succeed.
 func TestTransientExceptionIs400(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(scriptedCmdlets(m{"Set-Mailbox": m{"times": 2, "exception": m{
+	tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"times": 2, "exception": jsonObject{
 		"type": "Microsoft.Exchange.Data.Directory.ServerBusyException",
 		"text": "The server is too busy to process the request. Please try again after some time."}}}))
 	for range 2 {
-		assertGolden(t, "exchange-busy", tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}))
+		assertGolden(t, "exchange-busy", tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
 	}
-	if a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}); a.status != http.StatusOK {
-		t.Errorf("afterwards: %d %s", a.status, a.raw)
+	if answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -272,24 +272,24 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {
 		t.Fatal(err)
 	}
-	if a := tn.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); a.status != http.StatusInternalServerError {
-		t.Errorf("Exchange answers %d %s", a.status, a.raw)
+	if answer := tn.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
+		t.Errorf("Exchange answers %d %s", answer.status, answer.raw)
 	}
-	if a := tn.graph("POST", "/domains", m{"id": "other.example"}); a.status != http.StatusInternalServerError {
-		t.Errorf("Graph answers %d %s", a.status, a.raw)
+	if answer := tn.graph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
+		t.Errorf("Graph answers %d %s", answer.status, answer.raw)
 	}
 }
 
 func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(scriptedCmdlets(m{"Set-Mailbox": m{"errors": []string{"could not be changed"}}, "Get-Mailbox": m{"warnings": []string{"Micro delay applied"}}}))
-	a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
-	if a.status != http.StatusOK || a.at("@adminapi.errors", 0) != "could not be changed" {
-		t.Errorf("%d %s", a.status, a.raw)
+	tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
+	answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	if answer.status != http.StatusOK || answer.at("@adminapi.errors", 0) != "could not be changed" {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	a = tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain})
-	if a.at("@adminapi.warnings", 0) != "Micro delay applied" || a.at("value", 0, "DisplayName") != "Anna Keller" {
-		t.Errorf("%s", a.raw)
+	answer = tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	if answer.at("@adminapi.warnings", 0) != "Micro delay applied" || answer.at("value", 0, "DisplayName") != "Anna Keller" {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -315,23 +315,23 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := newTenantWithMailbox(t)
-			tn.planFault(m{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
-			a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"})
+			tn.planFault(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
+			answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 			switch {
 			case tt.golden != "":
-				assertGolden(t, tt.golden, a)
-			case a.status != tt.status || a.body != nil:
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, tt.golden, answer)
+			case answer.status != tt.status || answer.body != nil:
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if got := a.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
+			if got := answer.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
 				t.Errorf("Retry-After %q", got)
 			}
-			if strings.Contains(a.header.Get("Content-Type"), "html") != tt.html {
-				t.Errorf("%v", a.header)
+			if strings.Contains(answer.header.Get("Content-Type"), "html") != tt.html {
+				t.Errorf("%v", answer.header)
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
-			name := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
+			name := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
 			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
 				t.Errorf("afterwards the name is %v, want %s", name, want)
 			}
@@ -342,7 +342,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 // TestPlannedFaultHitsOneOfThreeCalls plans a failure of the second New-Mailbox call.
 func TestPlannedFaultHitsOneOfThreeCalls(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	tn.planFault(m{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
+	tn.planFault(jsonObject{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
 	var got []int
 	for _, n := range []string{"b", "c", "d"} {
 		got = append(got, tn.exchange("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)

@@ -13,8 +13,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// fakeDNS is a DNS server. It also stands in for the HTTP interface of the sandbox, from which the
-// simulator learns the server's address (the flag --world).
+// fakeDNS is a DNS server. It also replaces the HTTP interface of the sandbox, from which the
+// simulator gets the server's address (the flag --world).
 type fakeDNS struct {
 	url string
 

@@ -19,7 +19,7 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 		{"no token", func(*tenant) http.Header { return http.Header{} }, nil, "graph-no-token"},
 		{"malformed token", func(*tenant) http.Header { return bearer("a.b.c") }, nil, "graph-no-token"},
 		{"token for Exchange", func(tn *tenant) http.Header { return bearer(tn.token(exchangeScope)) }, nil, "graph-wrong-audience"},
-		{"expired", token, func(tn *tenant) { tn.control("POST", "/clock", m{"advance": "61m"}) }, "graph-expired"},
+		{"expired", token, func(tn *tenant) { tn.control("POST", "/clock", jsonObject{"advance": "61m"}) }, "graph-expired"},
 		{"consent revoked, token still alive", token, func(tn *tenant) { tn.revoke("consent") }, "graph-identity-not-found"},
 		{"permission withdrawn, token still alive", token, withdrawAppRole("Organization.Read.All"), "graph-denied"},
 	} {
@@ -29,10 +29,10 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 			if tt.after != nil {
 				tt.after(tn)
 			}
-			a := tn.graphWith(header, "GET", "/organization", nil)
-			assertGolden(t, tt.golden, a)
-			if (a.header.Get("WWW-Authenticate") != "") != (a.status == http.StatusUnauthorized) {
-				t.Errorf("WWW-Authenticate: %q", a.header.Get("WWW-Authenticate"))
+			answer := tn.graphWith(header, "GET", "/organization", nil)
+			assertGolden(t, tt.golden, answer)
+			if (answer.header.Get("WWW-Authenticate") != "") != (answer.status == http.StatusUnauthorized) {
+				t.Errorf("WWW-Authenticate: %q", answer.header.Get("WWW-Authenticate"))
 			}
 		})
 	}
@@ -48,12 +48,12 @@ func TestGraphRefusesWithdrawnPermission(t *testing.T) {
 
 func TestExpiredTokensAreRefused(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"token_seconds": 5})
+	tn.setBehaviour(jsonObject{"token_seconds": 5})
 	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
-	tn.control("POST", "/clock", m{"advance": "6s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "6s"})
 	assertGolden(t, "graph-expired", tn.graphWith(graphToken, "GET", "/organization", nil))
-	if a := tn.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", m{}); a.status != http.StatusUnauthorized {
-		t.Errorf("Exchange: %d", a.status)
+	if answer := tn.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
+		t.Errorf("Exchange: %d", answer.status)
 	}
 }
 
@@ -61,16 +61,16 @@ func TestGraphAnswerHasHeaders(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	header := bearer(tn.token(graphScope))
 	header.Set("client-request-id", "5d1b6a1e-3333-49f1-8a54-abcdef012345")
-	a := tn.graphWith(header, "GET", "/domains/nope.example", nil)
-	assertGolden(t, "graph-not-found", a)
+	answer := tn.graphWith(header, "GET", "/domains/nope.example", nil)
+	assertGolden(t, "graph-not-found", answer)
 	for _, name := range []string{"request-id", "x-ms-ags-diagnostic", "Date", "x-ms-resource-unit"} {
-		if a.header.Get(name) == "" {
+		if answer.header.Get(name) == "" {
 			t.Errorf("no header %s", name)
 		}
 	}
-	if a.header.Get("client-request-id") != header.Get("client-request-id") ||
-		a.at("error", "innerError", "client-request-id") != header.Get("client-request-id") {
-		t.Errorf("client-request-id is not echoed: %v %s", a.header, a.raw)
+	if answer.header.Get("client-request-id") != header.Get("client-request-id") ||
+		answer.at("error", "innerError", "client-request-id") != header.Get("client-request-id") {
+		t.Errorf("client-request-id is not echoed: %v %s", answer.header, answer.raw)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestGraphAnswersPlannedFaults(t *testing.T) {
 		422: "graph-unprocessable", 503: "graph-unavailable", 504: "graph-unknown"} {
 		t.Run(name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.planFault(m{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
+			tn.planFault(jsonObject{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
 			assertGolden(t, name, tn.graph("GET", "/organization", nil))
 		})
 	}
@@ -89,55 +89,55 @@ func TestGraphAnswersPlannedFaults(t *testing.T) {
 func TestGraphThrottlingHasHeaders(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, retryAfter := range []int{10, 0} {
-		tn.planFault(m{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
-		a := tn.graph("GET", "/organization", nil)
-		assertGolden(t, "graph-throttled", a)
-		if got := a.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
+		tn.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
+		answer := tn.graph("GET", "/organization", nil)
+		assertGolden(t, "graph-throttled", answer)
+		if got := answer.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
 			t.Errorf("Retry-After: %q", got)
 		}
 		scope := "Tenant_Application/Read/" + tn.ready.Settings["client_id"] + "/" + tn.id
-		if a.header.Get("x-ms-throttle-scope") != scope || a.header.Get("x-ms-throttle-information") == "" {
-			t.Errorf("%v", a.header)
+		if answer.header.Get("x-ms-throttle-scope") != scope || answer.header.Get("x-ms-throttle-information") == "" {
+			t.Errorf("%v", answer.header)
 		}
 	}
 }
 
 func TestGraphRefusesUnknownPath(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	if a := tn.graph("GET", "/nothing", nil); a.status != http.StatusBadRequest || a.at("error", "code") != "BadRequest" {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.at("error", "code") != "BadRequest" {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestOrganizationListsVerifiedDomains(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn := startSimulator(t).newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	tn.addMailDomain("fabrikam-mail.example")
-	tn.graph("POST", "/domains", m{"id": "unverified.example"})
-	a := tn.graph("GET", "/organization", nil)
-	domains := a.at("value", 0, "verifiedDomains").([]any)
-	if len(a.rows()) != 1 || a.at("value", 0, "id") != tn.id || a.at("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
-		t.Fatalf("%s", a.raw)
+	tn.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	answer := tn.graph("GET", "/organization", nil)
+	domains := answer.at("value", 0, "verifiedDomains").([]any)
+	if len(answer.rows()) != 1 || answer.at("value", 0, "id") != tn.id || answer.at("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
+		t.Fatalf("%s", answer.raw)
 	}
-	initial, custom := domains[0].(m), domains[1].(m)
+	initial, custom := domains[0].(jsonObject), domains[1].(jsonObject)
 	if initial["name"] != tn.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
-		t.Errorf("%s", a.raw)
+		t.Errorf("%s", answer.raw)
 	}
-	tn.graph("PATCH", "/domains/fabrikam-mail.example", m{"isDefault": true})
-	a = tn.graph("GET", "/organization?$select=verifiedDomains", nil)
-	if a.at("value", 0, "verifiedDomains", 0, "isDefault") != false || a.at("value", 0, "verifiedDomains", 1, "isDefault") != true {
-		t.Errorf("%s", a.raw)
+	tn.graph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
+	answer = tn.graph("GET", "/organization?$select=verifiedDomains", nil)
+	if answer.at("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.at("value", 0, "verifiedDomains", 1, "isDefault") != true {
+		t.Errorf("%s", answer.raw)
 	}
-	if a.at("value", 0, "displayName") != nil {
-		t.Errorf("$select keeps everything: %s", a.raw)
+	if answer.at("value", 0, "displayName") != nil {
+		t.Errorf("$select keeps everything: %s", answer.raw)
 	}
 }
 
 func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.consent()
-	a := tn.assignExchange()
-	if a.status != http.StatusCreated || a.at("roleDefinitionId") != exchangeAdministrator || a.at("directoryScopeId") != "/" {
-		t.Fatalf("%d %s", a.status, a.raw)
+	answer := tn.assignExchange()
+	if answer.status != http.StatusCreated || answer.at("roleDefinitionId") != exchangeAdministrator || answer.at("directoryScopeId") != "/" {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-conflict", tn.assignExchange())
 	rows := tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+tn.principal()+"'", nil).rows()
@@ -146,18 +146,18 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	}
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
-	for name, change := range map[string]m{
+	for name, change := range map[string]jsonObject{
 		"unknown role":      {"roleDefinitionId": "11111111-2222-4333-8444-555555555555"},
 		"another scope":     {"directoryScopeId": "/administrativeUnits/1"},
 		"another property":  {"appScopeId": "/"},
 		"unknown principal": {"principalId": "11111111-2222-4333-8444-555555555555"},
 	} {
-		body := m{"roleDefinitionId": globalAdministrator, "principalId": tn.principal(), "directoryScopeId": "/"}
+		body := jsonObject{"roleDefinitionId": globalAdministrator, "principalId": tn.principal(), "directoryScopeId": "/"}
 		for k, v := range change {
 			body[k] = v
 		}
-		if a := tn.graph("POST", "/roleManagement/directory/roleAssignments", body); a.status != 400 && a.status != 404 {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := tn.graph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
 	tn.revoke("app_role")
@@ -173,34 +173,34 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	tn.consent()
 	byApp := "/servicePrincipals(appId='" + s.ready.Settings["client_id"] + "')"
 	assertGolden(t, "graph-denied", tn.graph("GET", byApp, nil))
-	s.control("POST", "/app", m{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
+	s.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
 	tn.consent()
-	a := tn.graph("GET", byApp+"?$select=id,appId", nil)
-	if a.at("id") != tn.principal() || a.at("appId") != s.ready.Settings["client_id"] || a.at("displayName") != nil {
-		t.Errorf("%s", a.raw)
+	answer := tn.graph("GET", byApp+"?$select=id,appId", nil)
+	if answer.at("id") != tn.principal() || answer.at("appId") != s.ready.Settings["client_id"] || answer.at("displayName") != nil {
+		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
 	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + tn.principal() + "/appRoleAssignments"} {
-		a := tn.graph("GET", path, nil)
-		if len(a.rows()) != 2 || a.at("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
-			t.Errorf("%s: %s", path, a.raw)
+		answer := tn.graph("GET", path, nil)
+		if len(answer.rows()) != 2 || answer.at("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
+			t.Errorf("%s: %s", path, answer.raw)
 		}
 	}
 	filter := "/servicePrincipals?$filter=appId eq '" + s.ready.Settings["client_id"] + "'"
-	if a := tn.graph("GET", filter, nil); len(a.rows()) != 1 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("GET", filter, nil); len(answer.rows()) != 1 {
+		t.Errorf("%s", answer.raw)
 	}
-	if a := tn.graph("GET", "/servicePrincipals/"+tn.principal(), nil); a.at("id") != tn.principal() {
-		t.Errorf("%s", a.raw)
+	if answer := tn.graph("GET", "/servicePrincipals/"+tn.principal(), nil); answer.at("id") != tn.principal() {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	for _, on := range []bool{false, true} {
-		tn.setBehaviour(m{"security_defaults": on})
-		if a := tn.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); a.at("isEnabled") != on {
-			t.Errorf("%v: %s", on, a.raw)
+		tn.setBehaviour(jsonObject{"security_defaults": on})
+		if answer := tn.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.at("isEnabled") != on {
+			t.Errorf("%v: %s", on, answer.raw)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (t *tenant) seats() map[string]any {
 	t.t.Helper()
 	out := map[string]any{}
 	for _, row := range t.graph("GET", "/directory/subscriptions", nil).rows() {
-		s := row.(m)
+		s := row.(jsonObject)
 		out[s["skuPartNumber"].(string)] = s["totalLicenses"]
 	}
 	return out
@@ -218,17 +218,17 @@ func (t *tenant) seats() map[string]any {
 
 func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	a := tn.graph("GET", "/directory/subscriptions", nil)
-	if a.status != http.StatusOK || len(a.rows()) != 2 {
-		t.Fatalf("%d %s", a.status, a.raw)
+	answer := tn.graph("GET", "/directory/subscriptions", nil)
+	if answer.status != http.StatusOK || len(answer.rows()) != 2 {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	free, bought := a.rows()[0].(m), a.rows()[1].(m)
+	free, bought := answer.rows()[0].(jsonObject), answer.rows()[1].(jsonObject)
 	if free["skuPartNumber"] != "POWER_BI_STANDARD" || free["totalLicenses"] != 1000000.0 || free["isTrial"] != false {
 		t.Errorf("free: %v", free)
 	}
 	plans, _ := bought["serviceStatus"].([]any)
 	if bought["totalLicenses"] != 1.0 || bought["isTrial"] != false || bought["status"] != "Enabled" ||
-		len(plans) == 0 || plans[0].(m)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
+		len(plans) == 0 || plans[0].(jsonObject)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
 		t.Errorf("bought: %v", bought)
 	}
 	// The administrator's licence belongs to the paid product.
@@ -236,38 +236,38 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	if users.at("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
 		t.Errorf("another product than %s", users.raw)
 	}
-	tn.setBehaviour(m{"licenses": m{"paid": 25, "trial": 5}})
+	tn.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
 	if got := tn.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // the number of trial licences stays unchanged
+	tn.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 0}}) // the number of trial licences stays unchanged
 	if got := tn.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	if a := tn.do("POST", tn.ready.URL+"/_control/tenants/"+tn.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); a.status != http.StatusBadRequest {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.do("POST", tn.ready.URL+"/_control/tenants/"+tn.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); answer.status != http.StatusBadRequest {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestSubscriptionsAreInPages(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"page_size": 1, "licenses": m{"paid": 25, "trial": 5}})
+	tn.setBehaviour(jsonObject{"page_size": 1, "licenses": jsonObject{"paid": 25, "trial": 5}})
 	var seats []any
 	for next := "/directory/subscriptions"; next != ""; {
-		a := tn.graph("GET", next, nil)
-		if len(a.rows()) != 1 || len(seats) > 3 {
-			t.Fatalf("%s", a.raw)
+		answer := tn.graph("GET", next, nil)
+		if len(answer.rows()) != 1 || len(seats) > 3 {
+			t.Fatalf("%s", answer.raw)
 		}
-		seats = append(seats, a.at("value", 0, "totalLicenses"))
-		link, _ := a.at("@odata.nextLink").(string)
+		seats = append(seats, answer.at("value", 0, "totalLicenses"))
+		link, _ := answer.at("@odata.nextLink").(string)
 		next = strings.TrimPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0")
 	}
 	if len(seats) != 3 || seats[1] != 25.0 || seats[2] != 5.0 {
 		t.Errorf("%v", seats)
 	}
-	tn.setBehaviour(m{"page_size": 1000})
-	if a := tn.graph("GET", "/directory/subscriptions?$select=status", nil); a.at("value", 0, "status") != "Enabled" || a.at("value", 0, "id") != nil {
-		t.Errorf("$select: %s", a.raw)
+	tn.setBehaviour(jsonObject{"page_size": 1000})
+	if answer := tn.graph("GET", "/directory/subscriptions?$select=status", nil); answer.at("value", 0, "status") != "Enabled" || answer.at("value", 0, "id") != nil {
+		t.Errorf("$select: %s", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/directory/subscriptions?$top=1", nil))
 }
@@ -276,8 +276,8 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 // to a planned fault (simulate.Fault).
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.planFault(m{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
+	tn.planFault(jsonObject{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
 	assertGolden(t, "graph-unavailable", tn.graph("GET", "/directory/subscriptions", nil))
-	tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": "Organization.Read.All"})
+	tn.control("POST", "/tenants/"+tn.id+"/revoke", jsonObject{"what": "app_role", "role": "Organization.Read.All"})
 	assertGolden(t, "graph-denied", tn.graph("GET", "/directory/subscriptions", nil))
 }

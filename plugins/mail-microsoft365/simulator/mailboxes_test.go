@@ -10,14 +10,14 @@ import (
 )
 
 // mailboxParams returns the parameters of New-Mailbox for a shared mailbox.
-func mailboxParams(address, alias string) m {
-	return m{"Shared": true, "Name": address, "DisplayName": "x", "Alias": alias, "PrimarySmtpAddress": address}
+func mailboxParams(address, alias string) jsonObject {
+	return jsonObject{"Shared": true, "Name": address, "DisplayName": "x", "Alias": alias, "PrimarySmtpAddress": address}
 }
 
 func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	row := tn.newMailbox("bob.b@"+domain, "bob.d")
-	for name, want := range (m{"Name": "bob.b@" + domain, "Alias": "bob.d", "PrimarySmtpAddress": "bob.b@" + domain,
+	for name, want := range (jsonObject{"Name": "bob.b@" + domain, "Alias": "bob.d", "PrimarySmtpAddress": "bob.b@" + domain,
 		"UserPrincipalName": "bob.b@" + domain, "RecipientTypeDetails": "SharedMailbox", "IsShared": true, "AccountDisabled": true}) {
 		if row[name] != want {
 			t.Errorf("%s: %v, want %v", name, row[name], want)
@@ -29,8 +29,8 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
 		row["Guid"].(string), "bob.d@" + tn.initialDomain()} {
-		if a := tn.exchange("Get-Mailbox", m{"Identity": identity}); a.at("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("%s finds %s", identity, a.raw)
+		if answer := tn.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.at("value", 0, "Guid") != row["Guid"] {
+			t.Errorf("%s finds %s", identity, answer.raw)
 		}
 	}
 }
@@ -41,29 +41,29 @@ func TestDerivedAliasesCollide(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	tn.addMailDomain("second.example")
 	for i, d := range []string{domain, "second.example"} {
-		a := tn.exchange("New-Mailbox", m{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
-		if i == 0 && a.at("value", 0, "Alias") != "kim" {
-			t.Fatalf("%d %s", a.status, a.raw)
+		answer := tn.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
+		if i == 0 && answer.at("value", 0, "Alias") != "kim" {
+			t.Fatalf("%d %s", answer.status, answer.raw)
 		}
 		if i == 1 {
-			assertGolden(t, "exchange-proxy-address", a)
+			assertGolden(t, "exchange-proxy-address", answer)
 		}
 	}
 }
 
 func TestNewMailboxRefusesTakenAlias(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(m{"alias_taken": true})
+	tn.setBehaviour(jsonObject{"alias_taken": true})
 	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
 	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
-	if a := tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); a.status != http.StatusOK {
-		t.Errorf("another alias: %d %s", a.status, a.raw)
+	if answer := tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
+		t.Errorf("another alias: %d %s", answer.status, answer.raw)
 	}
 }
 
 func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	for name, change := range map[string]m{
+	for name, change := range map[string]jsonObject{
 		"name too long":         {"Name": strings.Repeat("x", 65)},
 		"name not ASCII":        {"Name": "jürgen"},
 		"name empty":            {"Name": ""},
@@ -78,33 +78,33 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		for k, v := range change {
 			params[k] = v
 		}
-		if a := tn.exchange("New-Mailbox", params); a.status != http.StatusBadRequest || a.at("error", "message") != "Invalid Operation" {
-			t.Errorf("%s: %d %s", name, a.status, a.raw)
+		if answer := tn.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.at("error", "message") != "Invalid Operation" {
+			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if a := tn.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); a.status != http.StatusOK {
-		t.Errorf("a refused call left an object behind: %s", a.raw)
+	if answer := tn.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
+		t.Errorf("a refused call left an object behind: %s", answer.raw)
 	}
 }
 
 func TestSignInNameFollowsSetting(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(m{"upn_alias": true})
+	tn.setBehaviour(jsonObject{"upn_alias": true})
 	if row := tn.newMailbox("bob@"+domain, "bob.d"); row["UserPrincipalName"] != "bob.d@"+tn.initialDomain() {
 		t.Errorf("%v", row["UserPrincipalName"])
 	}
 }
 
 func TestMailboxIsVisibleAfterLag(t *testing.T) {
-	enableSMTPAuth := m{"Identity": "bob@" + domain, "SmtpClientAuthenticationDisabled": false}
+	enableSMTPAuth := jsonObject{"Identity": "bob@" + domain, "SmtpClientAuthenticationDisabled": false}
 	for _, tt := range []struct {
 		name                string
-		behaviour           m
+		behaviour           jsonObject
 		inGraph, inExchange bool // found after five seconds
 	}{
-		{"Graph and Exchange lag", m{"mailbox_ms": 10_000}, false, false},
-		{"only Exchange lags", m{"mailbox_ms": 1000, "cas_ms": 10_000}, true, false},
-		{"the lag has passed", m{"mailbox_ms": 1000}, true, true},
+		{"Graph and Exchange lag", jsonObject{"mailbox_ms": 10_000}, false, false},
+		{"only Exchange lags", jsonObject{"mailbox_ms": 1000, "cas_ms": 10_000}, true, false},
+		{"the lag has passed", jsonObject{"mailbox_ms": 1000}, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := newTenantWithMailbox(t)
@@ -112,12 +112,12 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 			id := tn.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
 			assertGolden(t, "graph-not-found", tn.graph("PATCH", "/users/"+id, enableWithPassword))
 			assertGolden(t, "exchange-not-found", tn.exchange("Set-CASMailbox", enableSMTPAuth))
-			tn.control("POST", "/clock", m{"advance": "5s"})
-			if a := tn.graph("PATCH", "/users/"+id, enableWithPassword); (a.status == http.StatusNoContent) != tt.inGraph {
-				t.Errorf("Graph: %d %s", a.status, a.raw)
+			tn.control("POST", "/clock", jsonObject{"advance": "5s"})
+			if answer := tn.graph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
+				t.Errorf("Graph: %d %s", answer.status, answer.raw)
 			}
-			if a := tn.exchange("Set-CASMailbox", enableSMTPAuth); (a.status == http.StatusOK) != tt.inExchange {
-				t.Errorf("Set-CASMailbox: %d %s", a.status, a.raw)
+			if answer := tn.exchange("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
+				t.Errorf("Set-CASMailbox: %d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -126,39 +126,39 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	read := func() any {
-		return tn.exchange("Get-CASMailbox", m{"Identity": "anna@" + domain}).at("value", 0, "SmtpClientAuthenticationDisabled")
+		return tn.exchange("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "SmtpClientAuthenticationDisabled")
 	}
 	if read() != nil {
 		t.Errorf("a new mailbox does not follow the organization: %v", read())
 	}
 	for _, value := range []any{false, true, nil} {
-		a := tn.exchange("Set-CASMailbox", m{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
-		if a.status != http.StatusOK || read() != value {
-			t.Errorf("%v: %d %s, read %v", value, a.status, a.raw, read())
+		answer := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
+		if answer.status != http.StatusOK || read() != value {
+			t.Errorf("%v: %d %s, read %v", value, answer.status, answer.raw, read())
 		}
 	}
-	again := tn.exchange("Set-CASMailbox", m{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
+	again := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(again.at("@adminapi.warnings").([]any)) != 1 {
 		t.Errorf("%s", again.raw)
 	}
-	if a := tn.exchange("Get-CASMailbox", m{}); len(a.rows()) != 3 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.exchange("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 	for _, smtpAuth := range []string{"allowed", "refused"} {
 		t.Run(smtpAuth, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant(m{"smtp_auth": smtpAuth})
+			tn := startSimulator(t).newConnectedTenant(jsonObject{"smtp_auth": smtpAuth})
 			read := func() any {
-				return tn.exchange("Get-TransportConfig", m{}).at("value", 0, "SmtpClientAuthenticationDisabled")
+				return tn.exchange("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled")
 			}
 			if read() != true {
 				t.Error("authenticated SMTP is enabled in a new tenant")
 			}
-			a := tn.exchange("Set-TransportConfig", m{"SmtpClientAuthenticationDisabled": false})
-			if (a.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
-				t.Errorf("%d %s, read %v", a.status, a.raw, read())
+			answer := tn.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
+				t.Errorf("%d %s, read %v", answer.status, answer.raw, read())
 			}
 		})
 	}
@@ -166,9 +166,9 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 
 func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	id := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
-	if a := tn.exchange("Remove-Mailbox", m{"Identity": "anna@" + domain, "Confirm": false}); a.status != http.StatusOK {
-		t.Fatalf("%d %s", a.status, a.raw)
+	id := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
+	if answer := tn.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
+		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
 	tn.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again

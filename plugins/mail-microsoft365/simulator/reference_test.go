@@ -114,7 +114,7 @@ func TestReadmeNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tables, _ := strings.Cut(string(raw), "## What is shown by which test")
+	_, tables, _ := strings.Cut(string(raw), "## Which test covers which behaviour")
 	sources := testSources(t)
 	rows := 0
 	for _, line := range strings.Split(tables, "\n") {

@@ -13,8 +13,8 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 	} {
 		t.Run("answers "+answers, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.setBehaviour(m{"domain_ms": 0, "graph_replicas": m{"lag_ms": 60_000, "answers": answers}})
-			tn.graph("POST", "/domains", m{"id": domain})
+			tn.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 60_000, "answers": answers}})
+			tn.graph("POST", "/domains", jsonObject{"id": domain})
 			check := func(when string, listed, found bool) {
 				t.Helper()
 				if n := len(tn.graph("GET", "/domains", nil).rows()); (n == 2) != listed {
@@ -25,7 +25,7 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 				}
 			}
 			check("at once", want.listed, want.found)
-			tn.control("POST", "/clock", m{"advance": "61s"})
+			tn.control("POST", "/clock", jsonObject{"advance": "61s"})
 			check("a minute later", true, true)
 			tn.graph("DELETE", "/domains/"+domain, nil)
 			check("deleted", !want.listed, !want.found)
@@ -36,18 +36,18 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	rows := func() int {
-		return len(tn.exchange("Get-Mailbox", m{"RecipientTypeDetails": []string{"SharedMailbox"}, "ResultSize": "Unlimited"}).rows())
+		return len(tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{"SharedMailbox"}, "ResultSize": "Unlimited"}).rows())
 	}
 	before := rows()
-	tn.setBehaviour(m{"mailbox_ms": 0, "exchange_replicas": m{"lag_ms": 60_000, "answers": "lists"}})
+	tn.setBehaviour(jsonObject{"mailbox_ms": 0, "exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": "lists"}})
 	tn.newMailbox("bob@"+domain, "bob.d")
 	if got := rows(); got != before {
 		t.Errorf("%d mailboxes are listed at once, want %d", got, before)
 	}
-	if a := tn.exchange("Get-Mailbox", m{"Identity": "bob@" + domain}); a.status != http.StatusOK {
+	if a := tn.exchange("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); a.status != http.StatusOK {
 		t.Errorf("a read by address: %d %s", a.status, a.raw)
 	}
-	tn.control("POST", "/clock", m{"advance": "61s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "61s"})
 	if got := rows(); got != before+1 {
 		t.Errorf("%d mailboxes are listed a minute later, want %d", got, before+1)
 	}
@@ -55,8 +55,8 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 
 func TestReplicasDisagree(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(m{"domain_ms": 0, "graph_replicas": m{"lag_ms": 60_000, "answers": "alternate"}})
-	tn.graph("POST", "/domains", m{"id": domain})
+	tn.setBehaviour(jsonObject{"domain_ms": 0, "graph_replicas": jsonObject{"lag_ms": 60_000, "answers": "alternate"}})
+	tn.graph("POST", "/domains", jsonObject{"id": domain})
 	seen := map[int]bool{}
 	for range 2 {
 		seen[tn.graph("GET", "/domains/"+domain, nil).status] = true

@@ -14,8 +14,8 @@ import (
 const ruleName = "tenantry-block-tenantwide"
 
 // rule returns the parameters with which the product creates a rule.
-func rule(name string, from ...string) m {
-	return m{"Name": name, "From": from, "SenderAddressLocation": "HeaderOrEnvelope", "RejectMessageReasonText": "Limit reached.",
+func rule(name string, from ...string) jsonObject {
+	return jsonObject{"Name": name, "From": from, "SenderAddressLocation": "HeaderOrEnvelope", "RejectMessageReasonText": "Limit reached.",
 		"RejectMessageEnhancedStatusCode": "5.7.910", "Mode": "Enforce", "Enabled": true, "Priority": 0, "StopRuleProcessing": true,
 		"Comments": "managed"}
 }
@@ -33,17 +33,17 @@ func newTenantWithRule(t *testing.T) *tenant {
 // mustRun runs a cmdlet. It fails the test when the status is not 200.
 func (t *tenant) mustRun(cmdlet string, params any) response {
 	t.t.Helper()
-	a := t.exchange(cmdlet, params)
-	if a.status != http.StatusOK {
-		t.t.Fatalf("%s: %d %s", cmdlet, a.status, a.raw)
+	answer := t.exchange(cmdlet, params)
+	if answer.status != http.StatusOK {
+		t.t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 	}
-	return a
+	return answer
 }
 
 // sendMessages makes a mailbox send messages. The fields in more are added to the control call.
-func (t *tenant) sendMessages(mailbox string, count int, more ...m) {
+func (t *tenant) sendMessages(mailbox string, count int, more ...jsonObject) {
 	t.t.Helper()
-	body := m{"mailbox": mailbox, "count": count}
+	body := jsonObject{"mailbox": mailbox, "count": count}
 	for _, fields := range more {
 		for name, value := range fields {
 			body[name] = value
@@ -56,13 +56,13 @@ func (t *tenant) sendMessages(mailbox string, count int, more ...m) {
 // whose message failed.
 func (t *tenant) blockedSenders() []string {
 	t.t.Helper()
-	before := messageIDs(t.trace(m{}))
+	before := messageIDs(t.trace(jsonObject{}))
 	for _, mailbox := range []string{"anna@" + domain, "ben@" + domain, t.admin} {
-		t.sendMessages(mailbox, 1, m{"recipients": 1})
+		t.sendMessages(mailbox, 1, jsonObject{"recipients": 1})
 	}
 	blocked := []string{}
-	for _, row := range t.trace(m{}) {
-		if r := row.(m); r["Status"] == "Failed" && !before[r["MessageTraceId"].(string)] {
+	for _, row := range t.trace(jsonObject{}) {
+		if r := row.(jsonObject); r["Status"] == "Failed" && !before[r["MessageTraceId"].(string)] {
 			mailbox, _, _ := strings.Cut(r["SenderAddress"].(string), "@")
 			blocked = append(blocked, mailbox)
 		}
@@ -72,21 +72,21 @@ func (t *tenant) blockedSenders() []string {
 }
 
 // trace returns the rows of Get-MessageTraceV2.
-func (t *tenant) trace(params m) []any {
+func (t *tenant) trace(params jsonObject) []any {
 	t.t.Helper()
 	return t.mustRun("Get-MessageTraceV2", params).rows()
 }
 
 func TestNewRuleReturnsRow(t *testing.T) {
 	tn := newTenantWithMailbox(t)
-	row := tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(m)
-	for name, want := range (m{"Name": ruleName, "Identity": ruleName, "State": "Enabled", "Mode": "Enforce", "SentToScope": nil,
+	row := tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(jsonObject)
+	for name, want := range (jsonObject{"Name": ruleName, "Identity": ruleName, "State": "Enabled", "Mode": "Enforce", "SentToScope": nil,
 		"RejectMessageReasonText": "Limit reached.", "RejectMessageEnhancedStatusCode": "5.7.910", "Exceptions": nil}) {
 		if row[name] != want {
 			t.Errorf("%s: %v, want %v", name, row[name], want)
 		}
 	}
-	for name, want := range (m{"From": "anna@" + domain, "Conditions": "Microsoft.Exchange.MessagingPolicies.Rules.Tasks.FromPredicate",
+	for name, want := range (jsonObject{"From": "anna@" + domain, "Conditions": "Microsoft.Exchange.MessagingPolicies.Rules.Tasks.FromPredicate",
 		"Actions": "Microsoft.Exchange.MessagingPolicies.Rules.Tasks.RejectMessageAction"}) {
 		if list, _ := row[name].([]any); len(list) != 1 || list[0] != want {
 			t.Errorf("%s: %v, want %v", name, row[name], want)
@@ -96,8 +96,8 @@ func TestNewRuleReturnsRow(t *testing.T) {
 		t.Errorf("%v", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
-		if a := tn.mustRun("Get-TransportRule", m{"Identity": identity}); len(a.rows()) != 1 || a.at("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("%s: %s", identity, a.raw)
+		if answer := tn.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.at("value", 0, "Guid") != row["Guid"] {
+			t.Errorf("%s: %s", identity, answer.raw)
 		}
 	}
 }
@@ -105,8 +105,8 @@ func TestNewRuleReturnsRow(t *testing.T) {
 func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
 	tn := newTenantWithRule(t)
 	tn.mustRun("New-TransportRule", rule("Another", "ben@"+domain))
-	if a := tn.mustRun("Get-TransportRule", m{"Identity": "nobody's"}); len(a.rows()) != 2 {
-		t.Errorf("%s", a.raw)
+	if answer := tn.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
+		t.Errorf("%s", answer.raw)
 	}
 }
 
@@ -122,20 +122,20 @@ func TestRuleChangesApplyToMail(t *testing.T) {
 	if got := fmt.Sprint(tn.control("GET", "/tenants/"+tn.id, nil).at("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
 		t.Errorf("control: %s", got)
 	}
-	tn.mustRun("Set-TransportRule", m{"Identity": ruleName, "From": []string{"ben@" + domain}})
+	tn.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "From": []string{"ben@" + domain}})
 	assertBlocked("the list is replaced", "ben")
-	tn.mustRun("Disable-TransportRule", m{"Identity": ruleName, "Confirm": false})
+	tn.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("disabled")
 	if got := fmt.Sprint(tn.control("GET", "/tenants/"+tn.id, nil).at("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
 		t.Errorf("control: %s", got)
 	}
-	tn.mustRun("Enable-TransportRule", m{"Identity": ruleName, "Confirm": false})
+	tn.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("enabled", "ben")
-	tn.mustRun("Set-TransportRule", m{"Identity": ruleName, "Mode": "Audit"})
+	tn.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Audit"})
 	assertBlocked("audit mode")
-	tn.mustRun("Set-TransportRule", m{"Identity": ruleName, "Mode": "Enforce", "ExceptIfFrom": []string{"ben@" + domain}})
+	tn.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Enforce", "ExceptIfFrom": []string{"ben@" + domain}})
 	assertBlocked("with an exception")
-	tn.mustRun("Remove-TransportRule", m{"Identity": ruleName, "Confirm": false})
+	tn.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("removed")
 }
 
@@ -146,17 +146,23 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 	tn.newMailbox("ben@"+domain, "ben.d")
 	params := rule(ruleName)
 	delete(params, "From")
-	withFrom := func(from any) m { params["From"] = from; return params }
+	withFrom := func(from any) jsonObject { params["From"] = from; return params }
 	for change, apply := range map[string]func(){
 		"created without a list":     func() { delete(params, "From"); tn.mustRun("New-TransportRule", params) },
 		"created with an empty list": func() { tn.mustRun("New-TransportRule", withFrom([]string{})) },
 		"created with null":          func() { tn.mustRun("New-TransportRule", withFrom(nil)) },
 		"changed to an empty list": func() {
 			tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
-			tn.changeRule(m{"From": []string{}})
+			tn.changeRule(jsonObject{"From": []string{}})
 		},
-		"changed to null":                 func() { tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)); tn.changeRule(m{"From": nil}) },
-		"changed without naming the list": func() { tn.mustRun("New-TransportRule", withFrom([]string{})); tn.changeRule(m{"Comments": "x"}) },
+		"changed to null": func() {
+			tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			tn.changeRule(jsonObject{"From": nil})
+		},
+		"changed without naming the list": func() {
+			tn.mustRun("New-TransportRule", withFrom([]string{}))
+			tn.changeRule(jsonObject{"Comments": "x"})
+		},
 	} {
 		apply()
 		if got := tn.blockedSenders(); len(got) != 3 {
@@ -165,12 +171,12 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 		if got, _ := tn.control("GET", "/tenants/"+tn.id, nil).at("rules", 0, "blocks").([]any); len(got) < 3 {
 			t.Errorf("%s: the control interface shows %v", change, got)
 		}
-		tn.mustRun("Remove-TransportRule", m{"Identity": ruleName})
+		tn.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
 	}
 }
 
 // changeRule runs Set-TransportRule for the rule ruleName.
-func (t *tenant) changeRule(params m) {
+func (t *tenant) changeRule(params jsonObject) {
 	t.t.Helper()
 	params["Identity"] = ruleName
 	t.mustRun("Set-TransportRule", params)
@@ -181,26 +187,26 @@ func (t *tenant) changeRule(params m) {
 func TestRuleChangesApplyAfterLag(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	tn.newMailbox("ben@"+domain, "ben.d")
-	tn.setBehaviour(m{"rule_ms": 1_800_000})
+	tn.setBehaviour(jsonObject{"rule_ms": 1_800_000})
 	assertBlocked := func(change string, before, after []string) {
 		t.Helper()
 		if got := tn.blockedSenders(); !slices.Equal(got, before) {
 			t.Errorf("%s: at once %v, want %v", change, got, before)
 		}
-		tn.control("POST", "/clock", m{"advance": "31m"})
+		tn.control("POST", "/clock", jsonObject{"advance": "31m"})
 		if got := tn.blockedSenders(); !slices.Equal(got, after) {
 			t.Errorf("%s: later %v, want %v", change, got, after)
 		}
 	}
 	tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
 	assertBlocked("created", []string{}, []string{"anna"})
-	tn.changeRule(m{"From": []string{"ben@" + domain}})
+	tn.changeRule(jsonObject{"From": []string{"ben@" + domain}})
 	assertBlocked("changed", []string{"anna"}, []string{"ben"})
-	tn.mustRun("Disable-TransportRule", m{"Identity": ruleName})
+	tn.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName})
 	assertBlocked("disabled", []string{"ben"}, []string{})
-	tn.mustRun("Enable-TransportRule", m{"Identity": ruleName})
+	tn.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName})
 	assertBlocked("enabled", []string{}, []string{"ben"})
-	tn.mustRun("Remove-TransportRule", m{"Identity": ruleName})
+	tn.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
 	assertBlocked("removed", []string{"ben"}, []string{})
 }
 
@@ -209,32 +215,32 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 	tn := newTenantWithRule(t)
 	for _, tt := range []struct {
 		name, cmdlet string
-		params       m
+		params       jsonObject
 		message      string
 	}{
 		{"name taken", "New-TransportRule", rule(strings.ToUpper(ruleName), "anna@"+domain), "already exists"},
-		{"no name", "New-TransportRule", m{"From": "anna@" + domain}, "Missing mandatory parameters"},
+		{"no name", "New-TransportRule", jsonObject{"From": "anna@" + domain}, "Missing mandatory parameters"},
 		{"name too long", "New-TransportRule", rule(long, "anna@"+domain), "1 to 64 characters"},
 		{"unknown sender", "New-TransportRule", rule("x", "nobody@"+domain), "couldn't be found"},
 		{"blank sender", "New-TransportRule", rule("x", ""), "couldn't be found"},
-		{"no action", "New-TransportRule", m{"Name": "x", "From": "anna@" + domain}, "Missing mandatory parameters"},
-		{"status code of another kind", "Set-TransportRule", m{"Identity": ruleName, "RejectMessageEnhancedStatusCode": "5.1.1"}, "5.7.900"},
-		{"text too long", "Set-TransportRule", m{"Identity": ruleName, "Comments": strings.Repeat("x", 1025)}, "1024"},
-		{"rule too large", "Set-TransportRule", m{"Identity": ruleName, "SenderDomainIs": slices.Repeat([]string{strings.Repeat("x", 99)}, 90)}, "too large"},
-		{"Set has no parameter Enabled", "Set-TransportRule", m{"Identity": ruleName, "Enabled": false}, "Invalid cmdlet parameters"},
-		{"unknown mode", "Set-TransportRule", m{"Identity": ruleName, "Mode": "Off"}, "argument transformation"},
-		{"unknown rule changed", "Set-TransportRule", m{"Identity": "x", "Comments": "y"}, "couldn't be found"},
-		{"unknown rule enabled", "Enable-TransportRule", m{"Identity": "x"}, "couldn't be found"},
-		{"unknown rule disabled", "Disable-TransportRule", m{"Identity": "x"}, "couldn't be found"},
-		{"unknown rule removed", "Remove-TransportRule", m{"Identity": "x"}, "couldn't be found"},
+		{"no action", "New-TransportRule", jsonObject{"Name": "x", "From": "anna@" + domain}, "Missing mandatory parameters"},
+		{"status code of another kind", "Set-TransportRule", jsonObject{"Identity": ruleName, "RejectMessageEnhancedStatusCode": "5.1.1"}, "5.7.900"},
+		{"text too long", "Set-TransportRule", jsonObject{"Identity": ruleName, "Comments": strings.Repeat("x", 1025)}, "1024"},
+		{"rule too large", "Set-TransportRule", jsonObject{"Identity": ruleName, "SenderDomainIs": slices.Repeat([]string{strings.Repeat("x", 99)}, 90)}, "too large"},
+		{"Set has no parameter Enabled", "Set-TransportRule", jsonObject{"Identity": ruleName, "Enabled": false}, "Invalid cmdlet parameters"},
+		{"unknown mode", "Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Off"}, "argument transformation"},
+		{"unknown rule changed", "Set-TransportRule", jsonObject{"Identity": "x", "Comments": "y"}, "couldn't be found"},
+		{"unknown rule enabled", "Enable-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
+		{"unknown rule disabled", "Disable-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
+		{"unknown rule removed", "Remove-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := tn.exchange(tt.cmdlet, tt.params)
-			text, _ := a.at("error", "innererror", "internalexception", "message").(string)
-			if a.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
-				t.Errorf("%d %s", a.status, a.raw)
+			answer := tn.exchange(tt.cmdlet, tt.params)
+			text, _ := answer.at("error", "innererror", "internalexception", "message").(string)
+			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if got := tn.mustRun("Get-TransportRule", m{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
+			if got := tn.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)
 			}
 		})
@@ -245,14 +251,14 @@ func TestRuleCountIsLimited(t *testing.T) {
 	tn := newTenantWithMailbox(t)
 	token := bearer(tn.token(exchangeScope))
 	for n := range 301 {
-		a := tn.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
-		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; a.status != want {
-			t.Fatalf("rule %d: %d %s", n, a.status, a.raw)
+		answer := tn.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
+			t.Fatalf("rule %d: %d %s", n, answer.status, answer.raw)
 		}
 	}
 }
 
 func TestDehydratedTenantRefusesRules(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(m{"bootstrap": "dehydrated"})
+	tn := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
 	assertGolden(t, "exchange-dehydrated", tn.exchange("New-TransportRule", rule(ruleName, tn.admin)))
 }

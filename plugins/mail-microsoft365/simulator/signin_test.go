@@ -15,22 +15,22 @@ import (
 // published keys. It verifies further tokens after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+tn.id+"/v2.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	verifier := provider.Verifier(&oidc.Config{ClientID: s.ready.Settings["client_id"]})
 	for _, round := range []string{"first key", "rotated key"} {
-		a := tn.redeem(tn.signInCode(tn.admin), nil)
-		if a.status != http.StatusOK || a.at("token_type") != "Bearer" || a.at("scope") != "openid profile" {
-			t.Fatalf("%s: %d %s", round, a.status, a.raw)
+		answer := tn.redeem(tn.signInCode(tn.admin), nil)
+		if answer.status != http.StatusOK || answer.at("token_type") != "Bearer" || answer.at("scope") != "openid profile" {
+			t.Fatalf("%s: %d %s", round, answer.status, answer.raw)
 		}
-		token, err := verifier.Verify(t.Context(), a.at("id_token").(string))
+		token, err := verifier.Verify(t.Context(), answer.at("id_token").(string))
 		if err != nil {
 			t.Fatalf("%s: %v", round, err)
 		}
-		claims := m{}
+		claims := jsonObject{}
 		if err := token.Claims(&claims); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 				t.Errorf("%s: %s is not a default claim: %v", round, absent, v)
 			}
 		}
-		s.control("POST", "/app", m{"rotate_keys": true})
+		s.control("POST", "/app", jsonObject{"rotate_keys": true})
 	}
 }
 
@@ -59,7 +59,7 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			tn.control("POST", "/app", m{"wids_in_id_token": true})
+			tn.control("POST", "/app", jsonObject{"wids_in_id_token": true})
 			user := tt.user
 			if strings.HasSuffix(user, "@") {
 				user += tn.initialDomain()
@@ -108,13 +108,13 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			if tt.twice {
 				tn.redeem(code, nil)
 			}
-			tn.control("POST", "/clock", m{"advance": tt.late})
-			a := tn.redeem(code, tt.form)
-			if a.status != tt.status || tt.number != 0 && a.at("error_codes", 0) != tt.number {
-				t.Errorf("%d %s", a.status, a.raw)
+			tn.control("POST", "/clock", jsonObject{"advance": tt.late})
+			answer := tn.redeem(code, tt.form)
+			if answer.status != tt.status || tt.number != 0 && answer.at("error_codes", 0) != tt.number {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 			if tt.twice {
-				assertGolden(t, "aadsts-54005", a)
+				assertGolden(t, "aadsts-54005", answer)
 			}
 		})
 	}
@@ -123,8 +123,8 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
 	s := startSimulator(t)
 	issuer, other := s.newConnectedTenant(), s.newConnectedTenant()
-	if a := other.redeem(issuer.signInCode(issuer.admin), nil); a.status != http.StatusBadRequest {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := other.redeem(issuer.signInCode(issuer.admin), nil); answer.status != http.StatusBadRequest {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -154,16 +154,16 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 			if tt.user != "" {
 				form = url.Values{"username": {strings.Replace(tt.user, "admin", tn.admin, 1)}}
 			}
-			a, redirect := tn.page(tn.signInURL(tt.change), form)
-			text := string(a.raw)
+			answer, redirect := tn.page(tn.signInURL(tt.change), form)
+			text := string(answer.raw)
 			if tt.status == http.StatusFound {
 				text = redirect.Encode()
 				if redirect.Get("code") != "" || redirect.Get("state") != "st" {
 					t.Errorf("redirect: %v", redirect)
 				}
 			}
-			if a.status != tt.status || !strings.Contains(text, tt.want) {
-				t.Errorf("%d %s", a.status, text)
+			if answer.status != tt.status || !strings.Contains(text, tt.want) {
+				t.Errorf("%d %s", answer.status, text)
 			}
 		})
 	}
@@ -173,8 +173,8 @@ func TestDisabledAccountCannotSignIn(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain("d.example")
 	tn.newMailbox("a@d.example", "a.d")
-	if a, _ := tn.page(tn.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(a.raw), "AADSTS50057") {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer, _ := tn.page(tn.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(answer.raw), "AADSTS50057") {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -182,11 +182,11 @@ func TestDisabledAccountCannotSignIn(t *testing.T) {
 // button instead of a redirect.
 func TestFormPostReturnsCode(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
-	a, _ := tn.page(tn.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {tn.admin}})
-	page := string(a.raw)
+	answer, _ := tn.page(tn.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {tn.admin}})
+	page := string(answer.raw)
 	for _, want := range []string{`action="` + signin + `"`, `name="code" value="1.`, `name="state" value="st"`} {
-		if a.status != http.StatusOK || !strings.Contains(page, want) {
-			t.Errorf("%d, without %s: %s", a.status, want, page)
+		if answer.status != http.StatusOK || !strings.Contains(page, want) {
+			t.Errorf("%d, without %s: %s", answer.status, want, page)
 		}
 	}
 }
@@ -195,9 +195,9 @@ func TestFormPostReturnsCode(t *testing.T) {
 func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
 	s := startSimulator(t)
 	login := s.ready.Settings["login_url"]
-	a := s.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
-	if a.at("issuer") != login+"/{tenantid}/v2.0" || a.at("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
-		t.Errorf("%s", a.raw)
+	answer := s.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
+	if answer.at("issuer") != login+"/{tenantid}/v2.0" || answer.at("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
+		t.Errorf("%s", answer.raw)
 	}
 	keys := s.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
 	for _, name := range []string{"kid", "x5t", "n", "e", "x5c", "issuer"} {
@@ -205,7 +205,7 @@ func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
 			t.Errorf("the key has no %s: %s", name, keys.raw)
 		}
 	}
-	if a := s.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); a.status != http.StatusBadRequest {
-		t.Errorf("no tenant: %d", a.status)
+	if answer := s.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); answer.status != http.StatusBadRequest {
+		t.Errorf("no tenant: %d", answer.status)
 	}
 }

@@ -87,12 +87,12 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	dir, dnsServer := t.TempDir(), newFakeDNS(t)
 	s, kill := startProcess(t, dir, dnsServer)
 	defer kill()
-	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
+	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	tn.addMailDomain(domain)
-	s.control("POST", "/clock", m{"advance": "20m"})
+	s.control("POST", "/clock", jsonObject{"advance": "20m"})
 	header := bearer(tn.token(exchangeScope))
-	s.planFault(m{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
-	s.planFault(m{"kind": "status", "status": 503, "times": 1, "operation": "Set-Mailbox"})
+	s.planFault(jsonObject{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
+	s.planFault(jsonObject{"kind": "status", "status": 503, "times": 1, "operation": "Set-Mailbox"})
 
 	requestErr := make(chan error, 1)
 	go func() {
@@ -127,10 +127,10 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 		t.Errorf("the journal ends with %+v", last)
 	}
 	tn.simClient = restarted
-	if a := tn.exchangeWith(header, "", "Get-Mailbox", m{"Identity": "a@" + domain}); a.status != http.StatusOK {
+	if a := tn.exchangeWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); a.status != http.StatusOK {
 		t.Errorf("the mailbox, read with a token from before the restart: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchangeWith(header, "", "Set-Mailbox", m{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
+	if a := tn.exchangeWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
 		t.Errorf("the planned fault: %d", a.status)
 	}
 }
@@ -148,16 +148,16 @@ func (s *simClient) lastCall() simulate.Entry {
 // TestEffectsStayWhenClockMovesBack moves the clock to a time before earlier changes. Their effects
 // must stay visible, and later changes must have their usual lag.
 func TestEffectsStayWhenClockMovesBack(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(m{"bootstrap": "dehydrated"})
+	tn := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
 	tn.addMailDomain(domain)
 	id := tn.newMailbox("anna@"+domain, "anna.d")["ExternalDirectoryObjectId"].(string)
-	tn.exchange("Enable-OrganizationCustomization", m{})
-	tn.setBehaviour(m{"dns_negative_ms": 30_000})
-	tn.graph("POST", "/domains", m{"id": "later.example"})
+	tn.exchange("Enable-OrganizationCustomization", jsonObject{})
+	tn.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
+	tn.graph("POST", "/domains", jsonObject{"id": "later.example"})
 	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/later.example/verify", nil))
 	tn.publishVerificationRecord("later.example")
 
-	tn.control("POST", "/clock", m{"now": time.Now().Add(-48 * time.Hour)})
+	tn.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48 * time.Hour)})
 	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + tn.admin} {
 		if a := tn.graph("GET", path, nil); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, a.status, a.raw)
@@ -166,21 +166,21 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	if a := tn.graph("POST", "/domains/later.example/verify", nil); a.status != http.StatusOK {
 		t.Errorf("the missing record is still cached: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchange("Get-AcceptedDomain", m{"Identity": domain}); a.status != http.StatusOK {
+	if a := tn.exchange("Get-AcceptedDomain", jsonObject{"Identity": domain}); a.status != http.StatusOK {
 		t.Errorf("accepted domain: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchange("Get-OrganizationConfig", m{}); a.at("value", 0, "IsDehydrated") != false {
+	if a := tn.exchange("Get-OrganizationConfig", jsonObject{}); a.at("value", 0, "IsDehydrated") != false {
 		t.Errorf("dehydrated again: %s", a.raw)
 	}
-	if a := tn.exchange("Set-CASMailbox", m{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
+	if a := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
 		t.Errorf("mailbox: %d %s", a.status, a.raw)
 	}
 	tn.signInCode(tn.admin) // the administrator still has the role
 
-	tn.setBehaviour(m{"domain_ms": 60_000})
-	tn.graph("POST", "/domains", m{"id": "new.example"})
+	tn.setBehaviour(jsonObject{"domain_ms": 60_000})
+	tn.graph("POST", "/domains", jsonObject{"id": "new.example"})
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/new.example", nil))
-	tn.control("POST", "/clock", m{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
+	tn.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
 	if a := tn.graph("GET", "/domains/new.example", nil); a.status != http.StatusOK {
 		t.Errorf("a lag that began after the clock moved back does not end: %d %s", a.status, a.raw)
 	}
@@ -212,7 +212,7 @@ func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 	if mailboxes[http.StatusOK] != 1 || mailboxes[http.StatusBadRequest] != 11 {
 		t.Errorf("mailboxes: %v", mailboxes)
 	}
-	domains := runConcurrently(12, func() response { return tn.graphWith(graphToken, "POST", "/domains", m{"id": "new.example"}) })
+	domains := runConcurrently(12, func() response { return tn.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"}) })
 	if domains[http.StatusCreated] != 1 || domains[http.StatusBadRequest] != 11 {
 		t.Errorf("domains: %v", domains)
 	}
@@ -222,7 +222,7 @@ func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
 	s := startSimulator(t)
 	tenants := []*tenant{s.newConnectedTenant(), s.newConnectedTenant()}
 	for _, tn := range tenants {
-		tn.graph("POST", "/domains", m{"id": domain})
+		tn.graph("POST", "/domains", jsonObject{"id": domain})
 		tn.publishVerificationRecord(domain)
 	}
 	pending := make(chan *tenant, len(tenants))

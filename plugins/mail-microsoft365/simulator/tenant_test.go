@@ -18,31 +18,34 @@ type tenant struct {
 }
 
 // newTenant creates a tenant without delays, so that each test sets only those that it checks.
-func (s *simClient) newTenant(more ...m) *tenant {
+func (s *simClient) newTenant(more ...jsonObject) *tenant {
 	s.t.Helper()
-	body := m{}
+	body := jsonObject{}
 	if len(more) > 0 {
 		body = more[0]
 	}
-	a := s.control("POST", "/tenants", body)
-	t := &tenant{simClient: s, id: a.at("tenant_id").(string), admin: a.at("admin").(string)}
-	t.setBehaviour(m{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
+	answer := s.control("POST", "/tenants", body)
+	t := &tenant{simClient: s, id: answer.at("tenant_id").(string), admin: answer.at("admin").(string)}
+	t.setBehaviour(jsonObject{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0})
 	return t
 }
 
 // newConnectedTenant creates a tenant that has consented and has assigned the Exchange role.
-func (s *simClient) newConnectedTenant(more ...m) *tenant {
+func (s *simClient) newConnectedTenant(more ...jsonObject) *tenant {
 	s.t.Helper()
 	t := s.newTenant(more...)
 	t.consent()
-	if a := t.assignExchange(); a.status != http.StatusCreated {
-		s.t.Fatalf("role assignment: %d %s", a.status, a.raw)
+	if answer := t.assignExchange(); answer.status != http.StatusCreated {
+		s.t.Fatalf("role assignment: %d %s", answer.status, answer.raw)
 	}
 	return t
 }
 
 // setBehaviour changes settings of the tenant.
-func (t *tenant) setBehaviour(b m) { t.t.Helper(); t.control("POST", "/tenants/"+t.id+"/behaviour", b) }
+func (t *tenant) setBehaviour(b jsonObject) {
+	t.t.Helper()
+	t.control("POST", "/tenants/"+t.id+"/behaviour", b)
+}
 
 // initialDomain returns the initial domain of the tenant.
 func (t *tenant) initialDomain() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
@@ -56,12 +59,12 @@ func (s *simClient) page(address string, form url.Values) (response, url.Values)
 		method, body = "POST", form.Encode()
 		header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	a := s.do(method, address, header, body)
-	location, err := url.Parse(a.header.Get("Location"))
+	answer := s.do(method, address, header, body)
+	location, err := url.Parse(answer.header.Get("Location"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return a, location.Query()
+	return answer, location.Query()
 }
 
 // consentURL returns the address of the newer consent page.
@@ -74,9 +77,9 @@ func (t *tenant) consentURL() string {
 // consent grants consent as the administrator.
 func (t *tenant) consent() {
 	t.t.Helper()
-	a, redirect := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
-	if a.status != http.StatusFound || redirect.Get("tenant") != t.id {
-		t.t.Fatalf("consent: %d %s", a.status, a.raw)
+	answer, redirect := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
+	if answer.status != http.StatusFound || redirect.Get("tenant") != t.id {
+		t.t.Fatalf("consent: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -98,9 +101,9 @@ const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 // signInCode signs a user in and returns the authorization code.
 func (t *tenant) signInCode(username string) string {
 	t.t.Helper()
-	a, redirect := t.page(t.signInURL(nil), url.Values{"username": {username}})
-	if a.status != http.StatusFound || redirect.Get("code") == "" || redirect.Get("state") != "st" {
-		t.t.Fatalf("sign-in of %s: %d %s", username, a.status, a.header.Get("Location"))
+	answer, redirect := t.page(t.signInURL(nil), url.Values{"username": {username}})
+	if answer.status != http.StatusFound || redirect.Get("code") == "" || redirect.Get("state") != "st" {
+		t.t.Fatalf("sign-in of %s: %d %s", username, answer.status, answer.header.Get("Location"))
 	}
 	return redirect.Get("code")
 }
@@ -139,11 +142,11 @@ func (s *simClient) clientCredentials(tenant, scope string) response {
 // token returns an app-only token for a scope.
 func (t *tenant) token(scope string) string {
 	t.t.Helper()
-	a := t.clientCredentials(t.id, scope)
-	if a.status != http.StatusOK {
-		t.t.Fatalf("token: %d %s", a.status, a.raw)
+	answer := t.clientCredentials(t.id, scope)
+	if answer.status != http.StatusOK {
+		t.t.Fatalf("token: %d %s", answer.status, answer.raw)
 	}
-	return a.at("access_token").(string)
+	return answer.at("access_token").(string)
 }
 
 // bearer returns the header that authorizes a call with a token.
@@ -165,15 +168,15 @@ func (t *tenant) graphWith(header http.Header, method, path string, body any) re
 			t.t.Fatal(err)
 		}
 	}
-	a := t.do(method, t.ready.Settings["graph_url"]+"/v1.0"+strings.ReplaceAll(path, " ", "%20"), header, string(raw))
-	checkAgainstOpenAPI(t.t, method, path, a)
-	return a
+	answer := t.do(method, t.ready.Settings["graph_url"]+"/v1.0"+strings.ReplaceAll(path, " ", "%20"), header, string(raw))
+	checkAgainstOpenAPI(t.t, method, path, answer)
+	return answer
 }
 
 // assignExchange assigns the Exchange Administrator role to the application.
 func (t *tenant) assignExchange() response {
 	t.t.Helper()
-	return t.graph("POST", "/roleManagement/directory/roleAssignments", m{
+	return t.graph("POST", "/roleManagement/directory/roleAssignments", jsonObject{
 		"@odata.type":      "#microsoft.graph.unifiedRoleAssignment",
 		"roleDefinitionId": exchangeAdministrator, "principalId": t.principal(), "directoryScopeId": "/"})
 }
@@ -199,7 +202,7 @@ func (t *tenant) exchange(cmdlet string, params any) response {
 // exchangeWith runs a cmdlet. query is appended to the address.
 func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params any) response {
 	t.t.Helper()
-	raw, err := json.Marshal(m{"CmdletInput": m{"CmdletName": cmdlet, "Parameters": params}})
+	raw, err := json.Marshal(jsonObject{"CmdletInput": jsonObject{"CmdletName": cmdlet, "Parameters": params}})
 	if err != nil {
 		t.t.Fatal(err)
 	}
@@ -208,7 +211,7 @@ func (t *tenant) exchangeWith(header http.Header, query, cmdlet string, params a
 }
 
 // claimsOf returns the claims of a token without verifying it.
-func claimsOf(t *testing.T, token string) m {
+func claimsOf(t *testing.T, token string) jsonObject {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -218,7 +221,7 @@ func claimsOf(t *testing.T, token string) m {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := m{}
+	claims := jsonObject{}
 	if err := json.Unmarshal(raw, &claims); err != nil {
 		t.Fatal(err)
 	}
@@ -226,23 +229,23 @@ func claimsOf(t *testing.T, token string) m {
 }
 
 // planFault plans a fault of the simulator.
-func (s *simClient) planFault(f m) { s.t.Helper(); s.control("POST", "/faults", f) }
+func (s *simClient) planFault(f jsonObject) { s.t.Helper(); s.control("POST", "/faults", f) }
 
 // revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.
 func (t *tenant) revoke(what string) {
 	t.t.Helper()
-	t.control("POST", "/tenants/"+t.id+"/revoke", m{"what": what})
+	t.control("POST", "/tenants/"+t.id+"/revoke", jsonObject{"what": what})
 }
 
 // withdrawAppRole returns a function that withdraws an app role.
 func withdrawAppRole(role string) func(*tenant) {
 	return func(tn *tenant) {
-		tn.control("POST", "/tenants/"+tn.id+"/revoke", m{"what": "app_role", "role": role})
+		tn.control("POST", "/tenants/"+tn.id+"/revoke", jsonObject{"what": "app_role", "role": role})
 	}
 }
 
 // scriptedCmdlets returns the setting that scripts the answers of cmdlets.
-func scriptedCmdlets(cmdlets m) m { return m{"cmdlets": cmdlets} }
+func scriptedCmdlets(cmdlets jsonObject) jsonObject { return jsonObject{"cmdlets": cmdlets} }
 
 // newTenantWithMailbox returns a connected tenant with an accepted domain and the mailbox of Anna.
 func newTenantWithMailbox(t *testing.T) *tenant {
@@ -257,33 +260,33 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 // to a mailbox that can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
+	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
 	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
 
-	if a := tn.redeem(tn.signInCode(tn.admin), nil); a.status != http.StatusOK || claimsOf(t, a.at("id_token").(string))["tid"] != tn.id {
-		t.Fatalf("sign-in: %d %s", a.status, a.raw)
+	if answer := tn.redeem(tn.signInCode(tn.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.at("id_token").(string))["tid"] != tn.id {
+		t.Fatalf("sign-in: %d %s", answer.status, answer.raw)
 	}
 	tn.addMailDomain(domain)
-	if a := tn.exchange("Enable-OrganizationCustomization", m{}); a.status != http.StatusOK {
-		t.Fatalf("hydrate: %d %s", a.status, a.raw)
+	if answer := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
+		t.Fatalf("hydrate: %d %s", answer.status, answer.raw)
 	}
-	if a := tn.exchange("New-DkimSigningConfig", m{"DomainName": domain, "KeySize": 2048, "Enabled": false}); a.status != http.StatusOK {
-		t.Fatalf("new signing: %d %s", a.status, a.raw)
+	if answer := tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
+		t.Fatalf("new signing: %d %s", answer.status, answer.raw)
 	}
 	tn.publishSelectorCNAMEs(domain)
-	if a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true}); a.status != http.StatusOK {
-		t.Fatalf("enable signing: %d %s", a.status, a.raw)
+	if answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+		t.Fatalf("enable signing: %d %s", answer.status, answer.raw)
 	}
 	row := tn.newMailbox(box, "anna.k.fabrikam-mail")
-	if a := tn.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); a.status != http.StatusNoContent {
-		t.Fatalf("password: %d %s", a.status, a.raw)
+	if answer := tn.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
+		t.Fatalf("password: %d %s", answer.status, answer.raw)
 	}
-	for cmdlet, params := range map[string]m{
+	for cmdlet, params := range map[string]jsonObject{
 		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
 		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
 	} {
-		if a := tn.exchange(cmdlet, params); a.status != http.StatusOK || len(a.rows()) != 0 {
-			t.Fatalf("%s: %d %s", cmdlet, a.status, a.raw)
+		if answer := tn.exchange(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
+			t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 		}
 	}
 	state := s.control("GET", "/tenants/"+tn.id, nil)
@@ -294,22 +297,22 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 }
 
 // enableWithPassword is the body that enables an account and sets its password.
-var enableWithPassword = m{"accountEnabled": true, "passwordPolicies": "DisablePasswordExpiration",
-	"passwordProfile": m{"password": "Correct-Horse-7", "forceChangePasswordNextSignIn": false,
+var enableWithPassword = jsonObject{"accountEnabled": true, "passwordPolicies": "DisablePasswordExpiration",
+	"passwordProfile": jsonObject{"password": "Correct-Horse-7", "forceChangePasswordNextSignIn": false,
 		"forceChangePasswordNextSignInWithMfa": false}}
 
 // addMailDomain adds a domain, verifies it and enables Email for it.
 func (t *tenant) addMailDomain(name string) {
 	t.t.Helper()
-	if a := t.graph("POST", "/domains", m{"id": name}); a.status != http.StatusCreated {
-		t.t.Fatalf("add %s: %d %s", name, a.status, a.raw)
+	if answer := t.graph("POST", "/domains", jsonObject{"id": name}); answer.status != http.StatusCreated {
+		t.t.Fatalf("add %s: %d %s", name, answer.status, answer.raw)
 	}
 	t.publishVerificationRecord(name)
-	if a := t.graph("POST", "/domains/"+name+"/verify", nil); a.status != http.StatusOK || a.at("isVerified") != true {
-		t.t.Fatalf("verify %s: %d %s", name, a.status, a.raw)
+	if answer := t.graph("POST", "/domains/"+name+"/verify", nil); answer.status != http.StatusOK || answer.at("isVerified") != true {
+		t.t.Fatalf("verify %s: %d %s", name, answer.status, answer.raw)
 	}
-	if a := t.graph("PATCH", "/domains/"+name, m{"supportedServices": []string{"Email"}}); a.status != http.StatusNoContent {
-		t.t.Fatalf("enable mail of %s: %d %s", name, a.status, a.raw)
+	if answer := t.graph("PATCH", "/domains/"+name, jsonObject{"supportedServices": []string{"Email"}}); answer.status != http.StatusNoContent {
+		t.t.Fatalf("enable mail of %s: %d %s", name, answer.status, answer.raw)
 	}
 }
 
@@ -323,18 +326,18 @@ func (t *tenant) publishVerificationRecord(name string) {
 // publishSelectorCNAMEs publishes the CNAME records of both DKIM selectors.
 func (t *tenant) publishSelectorCNAMEs(name string) {
 	t.t.Helper()
-	row := t.exchange("Get-DkimSigningConfig", m{"Identity": name})
+	row := t.exchange("Get-DkimSigningConfig", jsonObject{"Identity": name})
 	t.fakeDNS.publish("selector1._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector1CNAME").(string)+".",
 		"selector2._domainkey."+name+". 60 IN CNAME "+row.at("value", 0, "Selector2CNAME").(string)+".")
 }
 
 // newMailbox creates a shared mailbox and returns its row.
-func (t *tenant) newMailbox(address, alias string) m {
+func (t *tenant) newMailbox(address, alias string) jsonObject {
 	t.t.Helper()
-	a := t.exchange("New-Mailbox", m{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
+	answer := t.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
 		"PrimarySmtpAddress": address})
-	if a.status != http.StatusOK {
-		t.t.Fatalf("new mailbox: %d %s", a.status, a.raw)
+	if answer.status != http.StatusOK {
+		t.t.Fatalf("new mailbox: %d %s", answer.status, answer.raw)
 	}
-	return a.at("value", 0).(m)
+	return answer.at("value", 0).(jsonObject)
 }

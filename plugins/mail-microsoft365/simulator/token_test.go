@@ -29,9 +29,9 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 	forTenant := func(id string) func(*tenant) response {
 		return func(tn *tenant) response { return tn.clientCredentials(id, graphScope) }
 	}
-	consentedWith := func(b m) func(*tenant) { return func(tn *tenant) { tn.consent(); tn.setBehaviour(b) } }
+	consentedWith := func(b jsonObject) func(*tenant) { return func(tn *tenant) { tn.consent(); tn.setBehaviour(b) } }
 	consented := func(tn *tenant) { tn.consent() }
-	withFault := func(f m) func(*tenant) {
+	withFault := func(f jsonObject) func(*tenant) {
 		return func(tn *tenant) { f["kind"], f["times"] = "status", 1; tn.planFault(f) }
 	}
 	for _, tt := range []struct {
@@ -47,17 +47,17 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 		{"tenant not found", nil, forTenant("11111111-2222-4333-8444-555555555555"), "aadsts-90002"},
 		{"tenant named by an unknown domain", nil, forTenant("nobody.example"), "aadsts-90002"},
 		{"tenant identifier not valid", nil, forTenant("no_tenant"), "aadsts-900023"},
-		{"tenant deleted", consentedWith(m{"deleted": true}), credentials, "aadsts-5000224"},
+		{"tenant deleted", consentedWith(jsonObject{"deleted": true}), credentials, "aadsts-5000224"},
 		{"never consented", nil, credentials, "aadsts-700016"},
 		{"consent revoked", func(tn *tenant) { tn.consent(); tn.revoke("consent") }, credentials, "aadsts-700016"},
 		{"wrong secret", consented, secret("wrong"), "aadsts-7000215"},
 		{"secret expired", consented, expiredSecret, "aadsts-7000222"},
-		{"application disabled", consentedWith(m{"app_disabled": true}), credentials, "aadsts-7000112"},
-		{"no Exchange Online in the tenant", consentedWith(m{"no_exchange": true}), withScope(exchangeScope), "aadsts-500011"},
-		{"Conditional Access blocked", consentedWith(m{"conditional_access": true}), credentials, "aadsts-53003"},
-		{"transient, with Retry-After", withFault(m{"status": 503, "retry_after": 2}), credentials, "aadsts-90033"},
-		{"transient", withFault(m{"status": 503}), credentials, "aadsts-90013"},
-		{"client request loop", withFault(m{"status": 400}), credentials, "aadsts-50196"},
+		{"application disabled", consentedWith(jsonObject{"app_disabled": true}), credentials, "aadsts-7000112"},
+		{"no Exchange Online in the tenant", consentedWith(jsonObject{"no_exchange": true}), withScope(exchangeScope), "aadsts-500011"},
+		{"Conditional Access blocked", consentedWith(jsonObject{"conditional_access": true}), credentials, "aadsts-53003"},
+		{"transient, with Retry-After", withFault(jsonObject{"status": 503, "retry_after": 2}), credentials, "aadsts-90033"},
+		{"transient", withFault(jsonObject{"status": 503}), credentials, "aadsts-90013"},
+		{"client request loop", withFault(jsonObject{"status": 400}), credentials, "aadsts-50196"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newTenant()
@@ -86,37 +86,37 @@ func secret(value string) func(*tenant) response {
 
 // expiredSecret requests a token with a secret that has expired.
 func expiredSecret(tn *tenant) response {
-	tn.control("POST", "/app", m{"expire_secret": true})
+	tn.control("POST", "/app", jsonObject{"expire_secret": true})
 	return secret(tn.ready.Secrets["client_secret"])(tn)
 }
 
 func TestTokenEndpointThrottles(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	tn.planFault(m{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
-	a := tn.clientCredentials(tn.id, graphScope)
-	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "17" {
-		t.Errorf("%d %v", a.status, a.header)
+	tn.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
+	answer := tn.clientCredentials(tn.id, graphScope)
+	if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") != "17" {
+		t.Errorf("%d %v", answer.status, answer.header)
 	}
 }
 
 func TestTokenIsRefusedUntilConsentIsVisible(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(m{"consent_ms": 60_000})
+	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
 	tn.consent()
 	assertGolden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
-	tn.control("POST", "/clock", m{"advance": "61s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "61s"})
 	tn.token(graphScope)
 }
 
 func TestAppOnlyTokenHasClaims(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.consent()
-	a := tn.clientCredentials(tn.id, graphScope)
-	if a.at("token_type") != "Bearer" || a.at("expires_in") != 3599.0 || a.at("ext_expires_in") != 3599.0 || a.at("refresh_token") != nil {
-		t.Errorf("%s", a.raw)
+	answer := tn.clientCredentials(tn.id, graphScope)
+	if answer.at("token_type") != "Bearer" || answer.at("expires_in") != 3599.0 || answer.at("ext_expires_in") != 3599.0 || answer.at("refresh_token") != nil {
+		t.Errorf("%s", answer.raw)
 	}
-	claims := claimsOf(t, a.at("access_token").(string))
-	expected := m{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + tn.id + "/",
+	claims := claimsOf(t, answer.at("access_token").(string))
+	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + tn.id + "/",
 		"appid": tn.ready.Settings["client_id"], "idtyp": "app", "tid": tn.id}
 	for name, want := range expected {
 		if claims[name] != want {
@@ -148,7 +148,7 @@ func TestTokenIsIssuedWithoutRoles(t *testing.T) {
 func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.consent()
-	tn.setBehaviour(m{"role_ms": 10_000})
+	tn.setBehaviour(jsonObject{"role_ms": 10_000})
 	tn.assignExchange()
 	tokenHasRole := func() bool {
 		wids, _ := claimsOf(t, tn.token(exchangeScope))["wids"].([]any)
@@ -158,12 +158,12 @@ func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 		t.Error("the role is in a token before its lag has passed")
 	}
 	early := tn.token(exchangeScope)
-	tn.control("POST", "/clock", m{"advance": "11s"})
+	tn.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !tokenHasRole() {
 		t.Error("the role is not in a new token")
 	}
-	if a := tn.exchangeWith(bearer(early), "", "Get-OrganizationConfig", m{}); a.status != http.StatusForbidden {
-		t.Errorf("the old token: %d", a.status)
+	if answer := tn.exchangeWith(bearer(early), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
+		t.Errorf("the old token: %d", answer.status)
 	}
 }
 
@@ -177,10 +177,10 @@ func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
 	}
 	req.SetBasicAuth(url.QueryEscape(tn.ready.Settings["client_id"]), url.QueryEscape(tn.ready.Secrets["client_secret"]))
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}}
-	a := tn.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
+	answer := tn.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
 		"Authorization": {req.Header.Get("Authorization")}}, form.Encode())
-	if a.status != http.StatusOK {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer.status != http.StatusOK {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
@@ -189,12 +189,12 @@ func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	tn.consent()
 	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
 		"refresh_token": "unsupported_grant_type"} {
-		if a := tn.askToken(tn.id, url.Values{"grant_type": {grant}}); a.status != http.StatusBadRequest || a.at("error") != want {
-			t.Errorf("%q: %d %s", grant, a.status, a.raw)
+		if answer := tn.askToken(tn.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.at("error") != want {
+			t.Errorf("%q: %d %s", grant, answer.status, answer.raw)
 		}
 	}
-	if a := tn.clientCredentials("organizations", graphScope); a.status != http.StatusBadRequest {
-		t.Errorf("organizations: %d %s", a.status, a.raw)
+	if answer := tn.clientCredentials("organizations", graphScope); answer.status != http.StatusBadRequest {
+		t.Errorf("organizations: %d %s", answer.status, answer.raw)
 	}
 }
 
@@ -226,7 +226,7 @@ func (c credential) pem() string {
 
 // sign returns a client assertion. With PS256 its header has the SHA-256 thumbprint of the
 // certificate, with other algorithms the SHA-1 thumbprint.
-func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims m) string {
+func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims jsonObject) string {
 	t.Helper()
 	long, short := sha256.Sum256(c.der), sha1.Sum(c.der)
 	options := (&jose.SignerOptions{}).WithType("JWT")
@@ -251,7 +251,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 	tn := s.newTenant()
 	tn.consent()
 	registeredCert, unknownCert := newCredential(t), newCredential(t)
-	s.control("POST", "/app", m{"certificate": registeredCert.pem()})
+	s.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
 	tokenURL := s.ready.Settings["login_url"] + "/" + tn.id + "/oauth2/v2.0/token"
 	client, now := s.ready.Settings["client_id"], time.Now()
 
@@ -259,7 +259,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		name      string
 		signer    credential
 		algorithm jose.SignatureAlgorithm
-		change    m
+		change    jsonObject
 		want      float64 // AADSTS number, 0 for a token
 	}{
 		{"PS256 with x5t#S256", registeredCert, jose.PS256, nil, 0},
@@ -267,31 +267,31 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		{"certificate unknown", unknownCert, jose.PS256, nil, 700027},
 		{"signed with another key", credential{unknownCert.key, registeredCert.der}, jose.PS256, nil, 700027},
 		{"another algorithm", registeredCert, jose.RS512, nil, 700027},
-		{"another issuer", registeredCert, jose.PS256, m{"iss": "someone"}, 700027},
-		{"no jti", registeredCert, jose.PS256, m{"jti": nil}, 700027},
-		{"audience of another tenant", registeredCert, jose.PS256, m{"aud": s.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
-		{"expired", registeredCert, jose.PS256, m{"exp": now.Add(-time.Hour).Unix()}, 700024},
-		{"expires in an hour", registeredCert, jose.PS256, m{"exp": now.Add(time.Hour).Unix()}, 700024},
-		{"no expiry", registeredCert, jose.PS256, m{"exp": nil}, 700024},
+		{"another issuer", registeredCert, jose.PS256, jsonObject{"iss": "someone"}, 700027},
+		{"no jti", registeredCert, jose.PS256, jsonObject{"jti": nil}, 700027},
+		{"audience of another tenant", registeredCert, jose.PS256, jsonObject{"aud": s.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
+		{"expired", registeredCert, jose.PS256, jsonObject{"exp": now.Add(-time.Hour).Unix()}, 700024},
+		{"expires in an hour", registeredCert, jose.PS256, jsonObject{"exp": now.Add(time.Hour).Unix()}, 700024},
+		{"no expiry", registeredCert, jose.PS256, jsonObject{"exp": nil}, 700024},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			claims := m{"aud": tokenURL, "iss": client, "sub": client, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
+			claims := jsonObject{"aud": tokenURL, "iss": client, "sub": client, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
 				"exp": now.Add(10 * time.Minute).Unix()}
 			for name, v := range tt.change {
 				claims[name] = v
 			}
-			a := s.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
+			answer := s.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
 			switch {
-			case tt.want == 0 && a.status != http.StatusOK:
-				t.Errorf("%d %s", a.status, a.raw)
-			case tt.want == 0 && claimsOf(t, a.at("access_token").(string))["appidacr"] != "2":
+			case tt.want == 0 && answer.status != http.StatusOK:
+				t.Errorf("%d %s", answer.status, answer.raw)
+			case tt.want == 0 && claimsOf(t, answer.at("access_token").(string))["appidacr"] != "2":
 				t.Error("appidacr does not say that the application used a certificate")
 			case tt.want == 700027:
-				assertGolden(t, "aadsts-700027", a)
-			case tt.want != 0 && (a.status != http.StatusUnauthorized || a.at("error_codes", 0) != tt.want):
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, "aadsts-700027", answer)
+			case tt.want != 0 && (answer.status != http.StatusUnauthorized || answer.at("error_codes", 0) != tt.want):
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}

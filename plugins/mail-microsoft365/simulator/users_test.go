@@ -16,11 +16,11 @@ func TestUsersAreInPages(t *testing.T) {
 		if pages > 5 {
 			t.Fatal("the pages do not end")
 		}
-		a := tn.graph("GET", next, nil)
-		for _, row := range a.rows() {
-			seen[row.(m)["id"].(string)] = true
+		answer := tn.graph("GET", next, nil)
+		for _, row := range answer.rows() {
+			seen[row.(jsonObject)["id"].(string)] = true
 		}
-		link, _ := a.at("@odata.nextLink").(string)
+		link, _ := answer.at("@odata.nextLink").(string)
 		if link != "" && !strings.HasPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0/") {
 			t.Fatalf("the link is outside of Graph: %s", link)
 		}
@@ -29,9 +29,9 @@ func TestUsersAreInPages(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("%d users", len(seen))
 	}
-	tn.setBehaviour(m{"page_size": 1})
-	if a := tn.graph("GET", "/users", nil); len(a.rows()) != 1 || a.at("@odata.nextLink") == nil {
-		t.Errorf("page_size: %s", a.raw)
+	tn.setBehaviour(jsonObject{"page_size": 1})
+	if answer := tn.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.at("@odata.nextLink") == nil {
+		t.Errorf("page_size: %s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", tn.graph("GET", "/users?$top=1000", nil))
 }
@@ -54,36 +54,36 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		"displayName eq 'O''Neil'":                                 0,
 		"assignedLicenses/$count ne 0 and accountEnabled eq true":  1,
 	} {
-		a := tn.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
-		if a.status != http.StatusOK || len(a.rows()) != want || a.at("@odata.count") != float64(want) {
-			t.Errorf("%s: %d %s", filter, a.status, a.raw)
+		answer := tn.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
+		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.at("@odata.count") != float64(want) {
+			t.Errorf("%s: %d %s", filter, answer.status, answer.raw)
 		}
 	}
 	for _, path := range []string{"/users?$filter=endswith(mail,'x')", "/users?$filter=assignedLicenses/$count ne 0",
 		"/users?$filter=shoeSize eq 42", "/users/$count"} {
 		assertGolden(t, "graph-unsupported-query", tn.graph("GET", path, nil))
 	}
-	if a := tn.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(a.raw) != "1" {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestUserUpdateChecksValues(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		body   m
+		body   jsonObject
 		golden string // "" for success
 	}{
 		{"password and sign-in", enableWithPassword, ""},
-		{"weak password", m{"passwordProfile": m{"password": "Short1!"}}, "graph-weak-password"},
-		{"two classes", m{"passwordProfile": m{"password": "onlylowercase1"}}, "graph-weak-password"},
-		{"too long", m{"passwordProfile": m{"password": strings.Repeat("Aa1!", 65)}}, "graph-weak-password"},
-		{"longest allowed", m{"passwordProfile": m{"password": strings.Repeat("Aa1!", 64)}}, ""},
-		{"sign-in name", m{"userPrincipalName": "anna.keller@d.example"}, ""},
-		{"sign-in name on a foreign domain", m{"userPrincipalName": "anna@elsewhere.example"}, "graph-invalid-values"},
-		{"sign-in name of another user", m{"userPrincipalName": "admin@"}, "graph-conflict"},
-		{"unknown property", m{"favouriteColour": "blue"}, "graph-bad-request"},
-		{"wrong type", m{"accountEnabled": "yes"}, "graph-invalid-values"},
+		{"weak password", jsonObject{"passwordProfile": jsonObject{"password": "Short1!"}}, "graph-weak-password"},
+		{"two classes", jsonObject{"passwordProfile": jsonObject{"password": "onlylowercase1"}}, "graph-weak-password"},
+		{"too long", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 65)}}, "graph-weak-password"},
+		{"longest allowed", jsonObject{"passwordProfile": jsonObject{"password": strings.Repeat("Aa1!", 64)}}, ""},
+		{"sign-in name", jsonObject{"userPrincipalName": "anna.keller@d.example"}, ""},
+		{"sign-in name on a foreign domain", jsonObject{"userPrincipalName": "anna@elsewhere.example"}, "graph-invalid-values"},
+		{"sign-in name of another user", jsonObject{"userPrincipalName": "admin@"}, "graph-conflict"},
+		{"unknown property", jsonObject{"favouriteColour": "blue"}, "graph-bad-request"},
+		{"wrong type", jsonObject{"accountEnabled": "yes"}, "graph-invalid-values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
@@ -92,11 +92,11 @@ func TestUserUpdateChecksValues(t *testing.T) {
 			if upn, ok := tt.body["userPrincipalName"].(string); ok && strings.HasSuffix(upn, "@") {
 				tt.body["userPrincipalName"] = tn.admin
 			}
-			a := tn.graph("PATCH", "/users/"+id, tt.body)
+			answer := tn.graph("PATCH", "/users/"+id, tt.body)
 			if tt.golden != "" {
-				assertGolden(t, tt.golden, a)
-			} else if a.status != http.StatusNoContent {
-				t.Errorf("%d %s", a.status, a.raw)
+				assertGolden(t, tt.golden, answer)
+			} else if answer.status != http.StatusNoContent {
+				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 		})
 	}
@@ -107,35 +107,35 @@ func TestUserUpdateChecksValues(t *testing.T) {
 func TestBannedPasswordsFollowSetting(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	set := func(password string) response {
-		return tn.graph("PATCH", "/users/"+tn.admin, m{"passwordProfile": m{"password": password}})
+		return tn.graph("PATCH", "/users/"+tn.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
 	}
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
-		if a := set(password); a.status != http.StatusNoContent {
-			t.Errorf("%s: %d %s", password, a.status, a.raw)
+		if answer := set(password); answer.status != http.StatusNoContent {
+			t.Errorf("%s: %d %s", password, answer.status, answer.raw)
 		}
 	}
-	tn.setBehaviour(m{"banned_words": []string{"password", "welcome", "qwerty"}})
+	tn.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
 	for _, password := range passwords {
 		assertGolden(t, "graph-weak-password", set(password))
 	}
-	if a := set("Correct-Horse-7"); a.status != http.StatusNoContent {
-		t.Errorf("no banned word: %d %s", a.status, a.raw)
+	if answer := set("Correct-Horse-7"); answer.status != http.StatusNoContent {
+		t.Errorf("no banned word: %d %s", answer.status, answer.raw)
 	}
 }
 
 // TestUserUpdateNeedsPermissions checks that the password and accountEnabled need their own
 // permissions, besides User.ReadWrite.All.
 func TestUserUpdateNeedsPermissions(t *testing.T) {
-	for role, body := range map[string]m{
-		"User-PasswordProfile.ReadWrite.All": {"passwordProfile": m{"password": "Correct-Horse-7"}},
+	for role, body := range map[string]jsonObject{
+		"User-PasswordProfile.ReadWrite.All": {"passwordProfile": jsonObject{"password": "Correct-Horse-7"}},
 		"User.EnableDisableAccount.All":      {"accountEnabled": true},
 		"User.ReadWrite.All":                 {"displayName": "Ada"},
 	} {
 		t.Run(role, func(t *testing.T) {
 			tn := startSimulator(t).newConnectedTenant()
-			if a := tn.graph("PATCH", "/users/"+tn.admin, body); a.status != http.StatusNoContent {
-				t.Errorf("with it: %d %s", a.status, a.raw)
+			if answer := tn.graph("PATCH", "/users/"+tn.admin, body); answer.status != http.StatusNoContent {
+				t.Errorf("with it: %d %s", answer.status, answer.raw)
 			}
 			withdrawAppRole(role)(tn)
 			assertGolden(t, "graph-denied", tn.graph("PATCH", "/users/"+tn.admin, body))
@@ -147,16 +147,16 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain("d.example")
 	id := tn.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
-	a := tn.graph("GET", "/users/anna@d.example", nil)
-	if a.at("id") != id || a.at("accountEnabled") != nil {
-		t.Errorf("without $select: %s", a.raw)
+	answer := tn.graph("GET", "/users/anna@d.example", nil)
+	if answer.at("id") != id || answer.at("accountEnabled") != nil {
+		t.Errorf("without $select: %s", answer.raw)
 	}
-	if a := tn.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); a.at("accountEnabled") != false || a.at("id") != nil {
-		t.Errorf("with $select: %s", a.raw)
+	if answer := tn.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.at("accountEnabled") != false || answer.at("id") != nil {
+		t.Errorf("with $select: %s", answer.raw)
 	}
-	if a := tn.graph("DELETE", "/users/"+id, nil); a.status != http.StatusNoContent {
-		t.Errorf("%d %s", a.status, a.raw)
+	if answer := tn.graph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
+		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
-	assertGolden(t, "exchange-not-found", tn.exchange("Get-Mailbox", m{"Identity": "anna@d.example"}))
+	assertGolden(t, "exchange-not-found", tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
 }

@@ -174,7 +174,7 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 }
 
 // TestDelayBeforeAndAfterExecution checks when a request is executed and when it is answered. The
-// journal has the call at once, and its status when the request has been executed.
+// call must be in the journal at once. Its status must follow when the request has been executed.
 func TestDelayBeforeAndAfterExecution(t *testing.T) {
 	const wait = 80 * time.Millisecond
 	for kind, worked := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {

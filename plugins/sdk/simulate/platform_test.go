@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// book is an account of the library, an invented platform.
+// book is an account of the library, which is a platform that does not exist.
 type book struct {
 	Library int      `json:"library"`
 	Title   string   `json:"title"`
