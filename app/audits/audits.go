@@ -31,8 +31,8 @@ const (
 	exportPage = 500
 	// dropBatch is the maximum number of entries that one transaction drops.
 	dropBatch = 5000
-	// lostBatch is the maximum number of lost acts that one transaction ends. An act is a write
-	// that the audit has recorded at its beginning.
+	// lostBatch is the maximum number of lost acts that one transaction ends. An act is the audit's
+	// record that a write has begun.
 	lostBatch = 500
 	// lostAfter is the age at which an act without an end counts as lost, unless its request still
 	// holds its Idempotency-Key. Requests without a key end sooner.

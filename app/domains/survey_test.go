@@ -45,7 +45,7 @@ func TestSurveyOfAMess(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 	if h.platformCalls() != calls {
-		t.Error("the mail platform was asked for what is stored")
+		t.Error("the mail platform was called, although the records are stored")
 	}
 	if diff := cmp.Diff(before, h.stored(t)); diff != "" {
 		t.Errorf("the domain was changed: %s", diff)
@@ -80,7 +80,7 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 	old := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
 	h.fake.DNS.Publish(zone, old)
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
-		t.Errorf("the domain of a different account: %s", got)
+		t.Errorf("a foreign record: %s", got)
 	}
 	id, err := h.store.IntendWrite(t.Context(), h.acc.ID, dns.Write{DomainID: d.ID,
 		Written: []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}})
@@ -90,7 +90,7 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 	}
 	must(t, h.store.ConfirmWrite(t.Context(), h.acc.ID, id))
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "update own_superseded" {
-		t.Errorf("ours: %s", got)
+		t.Errorf("confirmed: %s", got)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 	down := &outcome.Error{Kind: outcome.Down}
 	senseless := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: no public address"}
 	large := &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge}
-	says := map[error]string{senseless: "(api_url: no public address)", large: "too large"}
+	explanations := map[error]string{senseless: "(api_url: no public address)", large: "too large"}
 	moved := &fake.DNSProvider{}
 	moved.AddZone(zone)
 	for _, tt := range []struct {
@@ -109,7 +109,7 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 		reliable bool
 	}{
 		{"serves", cloud, map[string]ports.DNSProvider{"a": serves()}, "", true},
-		{"without patterns, too", own, map[string]ports.DNSProvider{"a": serves()}, "", true},
+		{"serves, without patterns", own, map[string]ports.DNSProvider{"a": serves()}, "", true},
 		{"down", cloud, map[string]ports.DNSProvider{"a": broken{serves(), down, nil}}, dns.ReadUnreliable, false},
 		{"throttled at its records", cloud, map[string]ports.DNSProvider{"a": broken{serves(), nil, &outcome.Error{Kind: outcome.Throttled}}}, dns.ReadUnreliable, false},
 		{"breaks, without patterns", own, map[string]ports.DNSProvider{"a": broken{serves(), &outcome.Error{Kind: outcome.Broken}, nil}}, dns.ReadUnreliable, false},
@@ -140,8 +140,8 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 				t.Fatalf("got %+v, reliable %v", a, v.Plan.Reliable)
 			}
 			if b, ok := tt.at["a"].(broken); ok {
-				why := says[b.zone] + says[b.records]
-				if !strings.Contains(v.Automation().Message, why) || !strings.Contains(v.Automation().Message, tt.know.Title) {
+				explanation := explanations[b.zone] + explanations[b.records]
+				if !strings.Contains(v.Automation().Message, explanation) || !strings.Contains(v.Automation().Message, tt.know.Title) {
 					t.Errorf("the message is %q", v.Automation().Message)
 				}
 			}
@@ -185,7 +185,7 @@ func TestSurveyOfAnUnreliableRead(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 	if h.providers.Calls() != calls {
-		t.Error("a provider was asked for a zone that is not known")
+		t.Error("a provider was called, although the zone is not known")
 	}
 }
 
@@ -218,11 +218,11 @@ func TestSurveyInNoTime(t *testing.T) {
 // cancelingReader cancels the caller's context during a read.
 type cancelingReader struct {
 	ports.DNSReader
-	leave context.CancelFunc
+	cancel context.CancelFunc
 }
 
 func (c cancelingReader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	c.leave()
+	c.cancel()
 	return c.DNSReader.Read(ctx, owner, name, wanted...)
 }
 

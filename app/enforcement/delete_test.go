@@ -68,7 +68,7 @@ func TestDeleteDuringCall(t *testing.T) {
 			must(t, fx.runWithPlan(t, l))
 			close(runs.ended)
 			<-done
-			if acts := fx.eventTransitions(t)[fx.boxes[0].Address]; len(acts) != 2 || !acts[0] || acts[1] {
+			if eventChanges := fx.eventTransitions(t)[fx.boxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
 				t.Fatalf("events %+v", fx.events(t))
 			}
 			fx.checkEvents(t)
@@ -79,10 +79,10 @@ func TestDeleteDuringCall(t *testing.T) {
 // checkEvents fails the test unless the events match the changes of the rules.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
-	turns, acts := fx.ruleTransitions(), fx.eventTransitions(t)
-	for address, all := range turns {
-		if len(acts[address]) != len(all) {
-			t.Errorf("%s: the rules did %v, events say %v", address, all, acts[address])
+	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)
+	for address, all := range ruleChanges {
+		if len(eventChanges[address]) != len(all) {
+			t.Errorf("%s: the rules did %v, events say %v", address, all, eventChanges[address])
 		}
 	}
 }

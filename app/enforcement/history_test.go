@@ -314,13 +314,13 @@ func (h *history) checkDeleted(t *testing.T) {
 	if left := h.blockedByRules(t); len(left) != 0 {
 		t.Fatalf("still blocked are %q", left)
 	}
-	turns, acts := h.ruleTransitions(), h.eventTransitions(t)
-	for address, all := range turns {
-		if last := len(all) - 1; len(acts[address]) == last && !all[last] {
-			turns[address] = all[:last] // the deletion ended this block
+	ruleChanges, eventChanges := h.ruleTransitions(), h.eventTransitions(t)
+	for address, all := range ruleChanges {
+		if last := len(all) - 1; len(eventChanges[address]) == last && !all[last] {
+			ruleChanges[address] = all[:last] // the deletion ended this block
 		}
 	}
-	if diff := cmp.Diff(turns, acts); diff != "" {
+	if diff := cmp.Diff(ruleChanges, eventChanges); diff != "" {
 		t.Fatalf("events differ from what the rules did (-rules +events):\n%s", diff)
 	}
 }

@@ -83,12 +83,12 @@ func addresses(all []mailbox.Mailbox) (list []string) {
 // events of each mailbox alternate between block and unblock. In the end the stored state matches
 // the rules.
 func TestMailboxChurn(t *testing.T) {
-	many := 20
+	histories := 20
 	if soak.On() {
-		many = 2000
+		histories = 2000
 	}
 	store, blocks, drops := newStore(t), 0, 0
-	for seed := range many {
+	for seed := range histories {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			g := newMailboxChurn(t, store, seed)
 			for range 30 {
@@ -102,7 +102,7 @@ func TestMailboxChurn(t *testing.T) {
 			drops += g.drops
 		})
 	}
-	if blocks < many || drops < many/4 {
+	if blocks < histories || drops < histories/4 {
 		t.Errorf("only %d events, and %d that a sync wrote", blocks, drops)
 	}
 }
@@ -164,8 +164,8 @@ func (g *mailboxChurn) total(t *testing.T) (n int) {
 }
 
 // checkAlternation fails the test unless the blocks and unblocks of each address alternate in time
-// order. The last event of the known addresses must match the stored state. A missing mailbox is not
-// listed, although it can still be blocked.
+// order. The last event of each known address must match the stored state. A mailbox that the store
+// does not list can still be blocked, so it is not known.
 func (g *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 	t.Helper()
 	blocked := g.storedBlocked(t)
@@ -196,17 +196,17 @@ func (g *mailboxChurn) checkFinalState(t *testing.T) {
 	if rules, blocked := g.blockedByRules(t), g.storedBlocked(t); !slices.Equal(rules, blocked) {
 		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
 	}
-	acts := g.eventTransitions(t)
-	for address, turns := range g.ruleTransitions() {
-		if stopped, told := countBlocks(turns), countBlocks(acts[address]); stopped > told {
-			t.Fatalf("the rules blocked %s %d times, and %d blocks are recorded", address, stopped, told)
+	eventChanges := g.eventTransitions(t)
+	for address, ruleChanges := range g.ruleTransitions() {
+		if blocks, recorded := countBlocks(ruleChanges), countBlocks(eventChanges[address]); blocks > recorded {
+			t.Fatalf("the rules blocked %s %d times, and %d blocks are recorded", address, blocks, recorded)
 		}
 	}
 }
 
 func countBlocks(all []bool) (n int) {
-	for _, one := range all {
-		if one {
+	for _, isBlock := range all {
+		if isBlock {
 			n++
 		}
 	}

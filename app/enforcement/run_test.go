@@ -211,11 +211,11 @@ func (fx *fixture) checkConsistent(t *testing.T) {
 // ruleTransitions returns, for each address, the order in which the rules began (true) and ceased
 // (false) to block it.
 func (fx *fixture) ruleTransitions() map[string][]bool {
-	turns := map[string][]bool{}
-	for _, turn := range fx.fake.Turns(fx.id) {
-		turns[turn.Address] = append(turns[turn.Address], turn.Blocked)
+	ruleChanges := map[string][]bool{}
+	for _, change := range fx.fake.Turns(fx.id) {
+		ruleChanges[change.Address] = append(ruleChanges[change.Address], change.Blocked)
 	}
-	return turns
+	return ruleChanges
 }
 
 // eventTransitions returns what ruleTransitions returns, from the stored events.

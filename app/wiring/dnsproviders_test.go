@@ -142,9 +142,9 @@ func (c takeCounter) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Ve
 	return c.Limiter.Take(ctx, b)
 }
 
-// TestReplicasShareCredentialBudget checks that two replicas count the cost of calls with one
-// token in one bucket, whose key does not reveal the token. A call that exceeds the budget is
-// throttled and counts nothing.
+// TestReplicasShareCredentialBudget checks that two replicas count the cost of calls with the same
+// token in the same bucket. The key of the bucket does not reveal the token. A call that exceeds
+// the budget is throttled and uses up nothing.
 func TestReplicasShareCredentialBudget(t *testing.T) {
 	t.Parallel()
 	fingerprinter, shared := newFingerprinterAndLimiter(t)

@@ -38,8 +38,8 @@ func observations() []func(domain.Domain) domain.Domain {
 	}
 }
 
-// TestMergeIsIndependentOfOrder merges observations into a stored domain in every order. Each was
-// made of a copy of the domain that was loaded before the first observation.
+// TestMergeIsIndependentOfOrder merges observations into a stored domain in every order. All
+// observations change copies of the same loaded domain.
 func TestMergeIsIndependentOfOrder(t *testing.T) {
 	loaded := domain.Domain{ID: "id", Name: "a.test", Added: true}
 	want := loaded

@@ -37,8 +37,8 @@ func observations() []func(integration.Integration) integration.Integration {
 	}
 }
 
-// TestMergeIsIndependentOfOrder merges two observations in both orders. Each was made of a copy of
-// the integration that was loaded before both.
+// TestMergeIsIndependentOfOrder merges two observations in both orders. Both observations change
+// copies of the same loaded integration.
 func TestMergeIsIndependentOfOrder(t *testing.T) {
 	loaded := integration.Integration{ID: "id", Status: integration.Connected, Workspace: integration.Workspace{ID: "w"}}
 	all := observations()

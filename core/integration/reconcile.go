@@ -13,22 +13,22 @@ type Tally struct {
 	ErrorCount     int // mailboxes that could not be read
 }
 
-// Reconcile returns the connection of a mailbox after a complete listing. a is the mailbox's
+// Reconcile returns the connection of a mailbox after a complete listing. account is the mailbox's
 // account in the listing, zero if there is none. changed is false when the stored connection is up
 // to date. It is also false when the mailbox is connected through a different integration. While a
-// session is open, only a connected account changes the connection. A new connection has no ids
-// yet.
-func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool) {
-	c = e.Connection
-	if e.Elsewhere {
+// session is open, only a connected account changes the connection. The ids of a new connection are
+// empty.
+func Reconcile(eligible Eligible, account Account, now time.Time) (c Connection, changed bool) {
+	c = eligible.Connection
+	if eligible.Elsewhere {
 		return c, false
 	}
 	next := c
 	switch {
-	case a.Exists():
-		next = c.As(a, now)
+	case account.Exists():
+		next = c.As(account, now)
 	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
-		return c, false // there was no account before either
+		return c, false // the connection had no account either
 	case c.Status == ConnectionDisconnecting:
 		next = c.Gone("", now)
 	default:

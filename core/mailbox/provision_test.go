@@ -30,10 +30,10 @@ func TestAlias(t *testing.T) {
 }
 
 func TestAliasOfLongAddress(t *testing.T) {
-	a := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 13) + "@a.test")
-	b := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 12) + "c@a.test")
-	if a == b || len(a) > 64 || strings.Contains(a, ".-") {
-		t.Fatalf("%q and %q", a, b)
+	first := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 13) + "@a.test")
+	second := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 12) + "c@a.test")
+	if first == second || len(first) > 64 || strings.Contains(first, ".-") {
+		t.Fatalf("%q and %q", first, second)
 	}
 }
 
