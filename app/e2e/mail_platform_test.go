@@ -54,11 +54,8 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for language, write := range map[string]func(*testing.T) string{
 		"go": func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
-		"python": func(t *testing.T) string {
-			plugin := newScript(t, "mail", "example", "python", "provider.py")
-			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
-			return plugin.module.home
-		},
+		"python": func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "python").home },
+		"node":   func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "node").home },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()

@@ -115,6 +115,14 @@ func newScript(t *testing.T, kind, name, language, describedIn string) pluginInD
 	return pluginInDevelopment{module, []string{"sh", "-c", requirePrograms(t, releaseBuild).binary + " plugin manifest " + manifest}, describedIn}
 }
 
+// newBuiltScript writes a plugin as newScript does, and its manifest.
+func newBuiltScript(t *testing.T, kind, name, language string) outsideModule {
+	t.Helper()
+	plugin := newScript(t, kind, name, language, "")
+	plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
+	return plugin.module
+}
+
 // TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin in each language and starts the sandbox
 // with it. The plugin provisions a domain. After it was built again, the running sandbox uses the new
 // program with the same zones.
@@ -177,11 +185,8 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			module, _ := newPlugin(t, "sending", "acme")
 			return module
 		},
-		"python": func(t *testing.T) outsideModule {
-			plugin := newScript(t, "sending", "acme", "python", "provider.py")
-			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
-			return plugin.module
-		},
+		"python": func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "acme", "python") },
+		"node":   func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "acme", "node") },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()

@@ -110,7 +110,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 		"KIND must be one of dns, sending, mail":           {Kind: "registrar", Name: "acme"},
 		"NAME must be 2 to 31":                             {Kind: "dns", Name: "Acme-2"},
 		`there is no template of a mail plugin in "cobol"`: {Kind: "mail", Name: "acme", Language: "cobol"},
-		`in "perl"; the templates of dns plugins: go, node, python; of sending plugins: go, python; of mail plugins: go, python`: {Kind: "mail", Name: "acme", Language: "perl"},
+		`in "perl"; the templates of dns plugins: go, node, python; of sending plugins: go, node, python; of mail plugins: go, node, python`: {Kind: "mail", Name: "acme", Language: "perl"},
 		"--module must be the path":     {Kind: "dns", Name: "acme", Module: "a b"},
 		"--source must name the folder": {Kind: "dns", Name: "acme"},
 		"exists and is not empty":       {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},

@@ -33,7 +33,7 @@ import (
 //
 //go:embed all:go-dns all:go-mail all:go-sending
 //go:embed python all:python-dns all:python-mail all:python-sending
-//go:embed node/*.js node/*.json node/messages all:node-dns
+//go:embed node/*.js node/*.json node/messages all:node-dns all:node-mail all:node-sending
 var templates embed.FS
 
 //go:embed gomod.txt gosum.txt
@@ -76,7 +76,7 @@ func (o Options) build(program string) []string {
 	case "python":
 		return []string{"tenantry plugin manifest " + program + " provider*.py simulator*.py tenantry_*.py messages"}
 	case "node":
-		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " provider.js simulator.js tenantry-*.js messages node_modules"}
+		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " *.js messages node_modules"}
 	}
 	compile := "go build -o " + program + " ."
 	if o.Source != "" {

@@ -5,8 +5,8 @@
 
 const crypto = require('node:crypto');
 const dns = require('./tenantry-dns.js');
-const { request } = require('./tenantry-http.js');
-const { Outcome } = require('./tenantry-plugin.js');
+const { member, request } = require('./tenantry-http.js');
+const { brokenAnswer, credentialRefused, misconfigured, requestRefused } = require('./tenantry-plugin.js');
 
 const description = {
   name: 'example', kind: 'dns', version: '0.1.0', title: 'Example DNS',
@@ -25,10 +25,9 @@ const description = {
 function connect({ settings, secrets }) {
   const url = settings.api_url ?? '';
   const token = secrets.api_token ?? '';
-  const invalid = (setting, text) => new Outcome('refused', `setting ${setting}`, `${setting}: ${text}`, { code: 'invalid_request' });
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (!parsed || !['https:', 'http:'].includes(parsed.protocol) || parsed.username) throw invalid('api_url', 'it is not a URL');
-  if (!/^[\x20-\x7e]+$/.test(token)) throw invalid('api_token', 'it is missing or has invalid characters');
+  if (!parsed || !['https:', 'http:'].includes(parsed.protocol) || parsed.username) throw misconfigured('api_url', 'it is not a URL');
+  if (!/^[\x20-\x7e]+$/.test(token)) throw misconfigured('api_token', 'it is missing or has invalid characters');
   return new Provider(url.replace(/\/+$/, ''), token);
 }
 
@@ -43,13 +42,13 @@ class Provider {
   // check returns how many zones the credential reaches.
   async check(call) {
     const { body } = await this.call(call, 'GET', '/v1/zones');
-    return list(body, 'zones').length;
+    return member(body, 'zones', 'array').length;
   }
 
   // zone returns the zone with this apex.
   async zone(call, name) {
     const { body } = await this.read(call, name);
-    return { id: name, name, name_servers: list(body, 'name_servers'), idle: '' };
+    return { id: name, name, name_servers: member(body, 'name_servers', 'array'), idle: '' };
   }
 
   // records returns all record sets of a zone.
@@ -67,10 +66,10 @@ class Provider {
     if (missing.length > 0) {
       const answer = await this.call(call, 'PATCH', path(zone.id), { changes: missing.map(toAPI) }, { 'If-Match': version });
       if (answer.status === 412) throw dns.changed();
-      if (answer.status >= 400) throw new Outcome('refused', `status ${answer.status}`, 'the provider refused this', { code: 'provider_error' });
+      if (answer.status >= 400) throw requestRefused(`status ${answer.status}`);
       sets = setsOf(answer.body);
       if (!missing.every((s) => dns.same(dns.find(sets, s.name, s.type), s))) {
-        throw new Outcome('broken', 'written_but_not_there', 'the provider answered with an error');
+        throw brokenAnswer('written_but_not_there');
       }
     }
     return dns.setsAfter(sets, changes);
@@ -85,30 +84,19 @@ class Provider {
 
   async call(call, method, path, body, headers) {
     const answer = await request(call, this.scope, method, this.url + path, { Authorization: `Bearer ${this.token}`, ...headers }, body);
-    if ([401, 403].includes(answer.status)) {
-      throw new Outcome('refused', `status ${answer.status}`, 'the provider does not take the credential, or it does not allow this', { code: 'access_denied' });
-    }
-    if (![200, 404, 409, 412, 422].includes(answer.status)) {
-      throw new Outcome('broken', `status ${answer.status}`, 'the provider answered with an error');
-    }
+    if ([401, 403].includes(answer.status)) throw credentialRefused(`status ${answer.status}`);
+    if (![200, 404, 409, 412, 422].includes(answer.status)) throw brokenAnswer(`status ${answer.status}`);
     return answer;
   }
 }
 
 const path = (zone) => '/v1/zones/' + encodeURIComponent(zone);
 
-const wrongShape = () => new Outcome('broken', 'wrong_shape', 'the provider answered with an error');
-
-function list(body, name) {
-  if (!Array.isArray(body?.[name])) throw wrongShape();
-  return body[name];
-}
-
 // The API writes a value as a text in which each character is one byte.
 
 function setsOf(body) {
-  return list(body, 'sets').map((s) => {
-    if (!Array.isArray(s?.values) || !s.values.every((v) => typeof v === 'string')) throw wrongShape();
+  return member(body, 'sets', 'array').map((s) => {
+    if (!member(s, 'values', 'array').every((v) => typeof v === 'string')) throw brokenAnswer('wrong_shape');
     return { ...s, values: s.values.map((v) => Buffer.from(v, 'latin1')) };
   });
 }

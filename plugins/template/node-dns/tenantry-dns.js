@@ -9,6 +9,24 @@
 
 const { Outcome } = require('./tenantry-plugin.js');
 
+// service is the gRPC service of a DNS provider. Each method calls a method of the provider.
+const service = {
+  file: 'plugins/proto/dns.proto',
+  name: 'tenantry.plugin.v1.DNSProvider',
+  methods: {
+    Check: async (provider, call) => ({ zones: await provider.check(call) }),
+    Zone: (provider, call, { name }) => provider.zone(call, name),
+    Records: async (provider, call, { zone }) => ({ sets: await provider.records(call, zone) }),
+    Apply: async (provider, call, { zone, changes }) => ({ sets: await provider.apply(call, zone, changes.map(fill)) }),
+  },
+};
+
+// fill returns a change in which both sets exist.
+function fill({ before, after }) {
+  const empty = { name: '', type: '', ttl: 0, values: [] };
+  return { before: { ...empty, ...before }, after: { ...empty, ...after } };
+}
+
 const refused = (cause, detail) => new Outcome('refused', cause, detail, { code: 'provider_error' });
 
 // noZone returns the outcome for a zone that the credential does not reach.
@@ -72,4 +90,4 @@ function outstanding(current, changes) {
 // setsAfter returns the current set of each change: the result of apply.
 const setsAfter = (current, changes) => changes.map(({ after }) => find(current, after.name, after.type));
 
-module.exports = { noZone, changed, find, same, checkChanges, outstanding, setsAfter };
+module.exports = { service, noZone, changed, find, same, checkChanges, outstanding, setsAfter };

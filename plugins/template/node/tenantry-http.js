@@ -8,7 +8,7 @@
 
 const http = require('node:http');
 const https = require('node:https');
-const { Outcome } = require('./tenantry-plugin.js');
+const { Outcome, brokenAnswer } = require('./tenantry-plugin.js');
 
 const MAX_ANSWER = 8 << 20; // bytes
 const MAX_SECONDS = 15; // for one request
@@ -26,7 +26,7 @@ async function request(call, scope, method, url, headers, body) {
   try {
     return { ...answer, body: answer.content.length > 0 ? JSON.parse(answer.content.toString()) : undefined };
   } catch {
-    throw new Outcome('broken', 'not_json', 'the provider answered with an error');
+    throw brokenAnswer('not_json');
   }
 }
 
@@ -80,7 +80,7 @@ function throwFor(scope, status, headers) {
   if (status === 429) throw new Outcome('throttled', cause, 'the provider wants us to wait', { retryAfter });
   if (status === 503) throw new Outcome('down', cause, 'the provider is out of service', { retryAfter });
   if (status === 408 || status === 504) throw new Outcome('unknown', cause, 'the provider did not answer in time');
-  if (status >= 500) throw new Outcome('broken', cause, 'the provider answered with an error');
+  if (status >= 500) throw brokenAnswer(cause);
 }
 
 // secondsOf returns the seconds of a Retry-After, which is a number or a date.
@@ -98,4 +98,13 @@ function checkWait(scope) {
   }
 }
 
-module.exports = { request };
+// member returns a member of a JSON object in an answer. The type is 'string', 'number', 'boolean',
+// 'array', or 'date' for a text with a time. It throws an outcome if the answer has no such member.
+function member(object, name, type) {
+  const value = object?.[name];
+  if (type === 'date' && typeof value === 'string' && !Number.isNaN(Date.parse(value))) return new Date(value);
+  if (type === 'array' ? !Array.isArray(value) : typeof value !== type) throw brokenAnswer('wrong_shape');
+  return value;
+}
+
+module.exports = { request, member };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The plugin protocol of tenantry, for DNS providers. Authors do not change this file.
+// The plugin protocol of tenantry. Authors do not change this file.
 //
 // docs/plugin-protocol.md of tenantry describes the protocol. The packages of gRPC are loaded only in
 // a process that the host started. The commands `describe`, `simulate` and `--version` need none.
@@ -27,14 +27,29 @@ class Outcome extends Error {
   }
 }
 
-// main runs the plugin. connect(connection) returns the provider for one call, with the methods
-// check, zone, records and apply. simulator(name, port, world) starts the simulated provider and
-// returns its ready line.
-async function main(description, connect, simulator) {
+const refused = (code, cause, detail) => new Outcome('refused', cause, detail, { code });
+
+// misconfigured returns the outcome for a connection with an invalid setting or secret.
+const misconfigured = (setting, text) => refused('invalid_request', `setting ${setting}`, `${setting}: ${text}`);
+
+// credentialRefused returns the outcome for a credential that the provider does not accept, or that does
+// not allow the call.
+const credentialRefused = (cause) => refused('access_denied', cause, 'the provider does not take the credential, or it does not allow this');
+
+// requestRefused returns the outcome for a refusal that has no better code. The request changed nothing.
+const requestRefused = (cause) => refused('provider_error', cause, 'the provider refused this');
+
+// brokenAnswer returns the outcome for an answer that cannot be understood.
+const brokenAnswer = (cause) => new Outcome('broken', cause, 'the provider answered with an error');
+
+// main runs the plugin. service is the gRPC service of its kind: its file, its name, and its methods,
+// which call the provider. connect(connection) returns the provider for one call. simulator(name, port,
+// world) starts the simulated provider and returns its ready line.
+async function main(service, description, connect, simulator) {
   const name = path.basename(process.argv[1]);
   const args = process.argv.slice(2);
   if (args.length === 0 && process.env[COOKIE[0]] === COOKIE[1]) {
-    return serve(description, connect);
+    return serve(service, description, connect);
   }
   if (args[0] === 'describe' && args.length === 1) {
     console.log(JSON.stringify(description, null, 2));
@@ -62,7 +77,7 @@ function exitWithHost() {
   }
 }
 
-function serve(description, connect) {
+function serve(service, description, connect) {
   // Service managers signal all processes of a service. The host ends this one when it is not
   // needed any more.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {});
@@ -76,7 +91,7 @@ function serve(description, connect) {
   const server = new grpc.Server({
     'grpc.max_receive_message_length': MAX_MESSAGE, 'grpc.max_send_message_length': MAX_MESSAGE,
   });
-  addServices(grpc, server, description, connect);
+  addServices(grpc, server, service, description, connect);
   const socket = path.join(process.env.PLUGIN_UNIX_SOCKET_DIR, 'plugin.sock');
   const credentials = grpc.ServerCredentials.createSsl(
     Buffer.from(process.env.PLUGIN_CLIENT_CERT), [{ private_key: Buffer.from(key), cert_chain: Buffer.from(certificate) }], true);
@@ -92,9 +107,9 @@ function serve(description, connect) {
   });
 }
 
-// addServices adds the services of a plugin: health, controller, description and DNS provider.
-function addServices(grpc, server, description, connect) {
-  const messages = require('@grpc/proto-loader').loadSync(['plugins/proto/plugin.proto', 'plugins/proto/dns.proto'], {
+// addServices adds the services of a plugin: health, controller, description and that of its kind.
+function addServices(grpc, server, service, description, connect) {
+  const messages = require('@grpc/proto-loader').loadSync(['plugins/proto/plugin.proto', service.file], {
     includeDirs: [path.join(__dirname, 'messages')], keepCase: true, longs: Number, defaults: true,
   });
   const outcomeType = messages['tenantry.plugin.v1.Outcome'];
@@ -114,12 +129,8 @@ function addServices(grpc, server, description, connect) {
   });
   const { ShareWaits, ...plugin } = messages['tenantry.plugin.v1.Plugin']; // this plugin has no ShareWaits
   server.addService(plugin, { Describe: (_, answer) => answer(null, toMessage(description)) });
-  server.addService(messages['tenantry.plugin.v1.DNSProvider'], {
-    Check: method(async (provider, call) => ({ zones: await provider.check(call) })),
-    Zone: method((provider, call, request) => provider.zone(call, request.name)),
-    Records: method(async (provider, call, request) => ({ sets: await provider.records(call, request.zone) })),
-    Apply: method(async (provider, call, request) => ({ sets: await provider.apply(call, request.zone, request.changes.map(fill)) })),
-  });
+  const methods = Object.entries(service.methods).map(([name, run]) => [name, method(run)]);
+  server.addService(messages[service.name], Object.fromEntries(methods));
 }
 
 // rawService returns the definition of a service with one method, `call`, whose messages are bytes.
@@ -163,17 +174,15 @@ function hostsOf(named, fields) {
   });
 }
 
-// fill returns a change in which both sets exist.
-function fill({ before, after }) {
-  const empty = { name: '', type: '', ttl: 0, values: [] };
-  return { before: { ...empty, ...before }, after: { ...empty, ...after } };
-}
-
 // toMessage converts a description from the form that `describe` prints.
 function toMessage(description) {
   const budgets = description.budgets.map(({ window_seconds: seconds, ...budget }) => ({ ...budget, window: duration(seconds) }));
   return { ...description, budgets };
 }
+
+// timestamp returns a Date as a google.protobuf.Timestamp, and fromTimestamp the Date of one.
+const timestamp = (date) => ({ seconds: Math.floor(date.getTime() / 1000), nanos: (date.getTime() % 1000) * 1e6 });
+const fromTimestamp = ({ seconds, nanos }) => new Date(seconds * 1000 + Math.floor(nanos / 1e6));
 
 function duration(seconds) {
   return { seconds: Math.floor(seconds), nanos: Math.round((seconds % 1) * 1e9) };
@@ -214,4 +223,4 @@ async function simulate(name, simulator, args) {
   console.log(JSON.stringify(await simulator(name, Number(options.listen.split(':')[1]), options.world)));
 }
 
-module.exports = { Outcome, main };
+module.exports = { Outcome, misconfigured, credentialRefused, requestRefused, brokenAnswer, timestamp, fromTimestamp, main };
