@@ -61,10 +61,8 @@ var languages = map[string]language{
 // eachTemplate runs a test for each template of some kinds.
 func eachTemplate(t *testing.T, kinds []string, test func(t *testing.T, p plugin)) {
 	for _, kind := range kinds {
-		for _, name := range template.Languages(kind) {
-			if l, ok := languages[name]; ok {
-				t.Run(name+"-"+kind, func(t *testing.T) { test(t, write(t, kind, name, l)) })
-			}
+		for name, l := range languages {
+			t.Run(name+"-"+kind, func(t *testing.T) { test(t, write(t, kind, name, l)) })
 		}
 	}
 }
