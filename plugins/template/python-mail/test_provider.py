@@ -29,7 +29,7 @@ class ProviderTest(unittest.TestCase):
         self.ready = server.ready
         self.records = []  # of the DNS
         server.published = lambda record: record in self.records
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         self.call = Call(lambda: 60.0, "request-1", [])
