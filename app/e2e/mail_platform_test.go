@@ -53,7 +53,7 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for language, write := range map[string]func(*testing.T) string{
-		"go": func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
+		"go":     func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
 		"python": func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "python").home },
 		"node":   func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "node").home },
 	} {
