@@ -54,8 +54,8 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for language, write := range map[string]func(*testing.T) string{
 		"go":     func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
-		"python": func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "python").home },
-		"node":   func(t *testing.T) string { return newBuiltScript(t, "mail", "example", "node").home },
+		"python": func(t *testing.T) string { return newPluginInDevelopment(t, "mail", "example", "python").module.home },
+		"node":   func(t *testing.T) string { return newPluginInDevelopment(t, "mail", "example", "node").module.home },
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()

@@ -94,33 +94,42 @@ type pluginInDevelopment struct {
 	describedIn string
 }
 
-// newScript writes a plugin in a language other than Go. Its README has the command that writes the
-// manifest.
-func newScript(t *testing.T, kind, name, language, describedIn string) pluginInDevelopment {
+// newPluginInDevelopment writes a plugin in a language, and makes it ready.
+func newPluginInDevelopment(t *testing.T, kind, name, language string) pluginInDevelopment {
 	t.Helper()
+	if language == template.DefaultLanguage {
+		module, program := newPlugin(t, kind, name)
+		return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
+	}
 	written := runTenantry(t, nil, "plugin", "new", kind, name, "--language", language, "-o", "json").mustJSON(t)
-	module := outsideModule{written.text("folder")}
+	p := pluginInDevelopment{module: outsideModule{written.text("folder")}, describedIn: "provider.py"}
 	if language == "node" { // instead of npm ci, which downloads the packages
 		const packages = "node_modules"
-		if err := os.CopyFS(filepath.Join(module.home, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
+		p.describedIn = "provider.js"
+		if err := os.CopyFS(filepath.Join(p.module.home, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	readme, err := os.ReadFile(filepath.Join(module.home, "README.md"))
+	readme, err := os.ReadFile(filepath.Join(p.module.home, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(readme), "\ntenantry plugin manifest ")
 	manifest, _, _ := strings.Cut(rest, "\n")
-	return pluginInDevelopment{module, []string{"sh", "-c", requirePrograms(t, releaseBuild).binary + " plugin manifest " + manifest}, describedIn}
+	p.build = []string{"sh", "-c", requirePrograms(t, releaseBuild).binary + " plugin manifest " + manifest}
+	p.module.run(t, p.build[0], p.build[1:]...)
+	return p
 }
 
-// newBuiltScript writes a plugin as newScript does, and its manifest.
-func newBuiltScript(t *testing.T, kind, name, language string) outsideModule {
-	t.Helper()
-	plugin := newScript(t, kind, name, language, "")
-	plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
-	return plugin.module
+// upgrade builds the plugin with the version 0.2.0, and waits until the sandbox uses it.
+func (p pluginInDevelopment) upgrade(c caller, sandbox *process) {
+	c.t.Helper()
+	editVersion(c.t, filepath.Join(p.module.home, p.describedIn))
+	p.module.run(c.t, p.build[0], p.build[1:]...)
+	c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(sandbox.logs.String(), `"the rebuilt plugin is used"`) })
+	if !strings.Contains(sandbox.logs.String(), `"version":"0.2.0"`) {
+		c.t.Errorf("the log does not name the new version:\n%s", tail(sandbox.logs.String(), 3000))
+	}
 }
 
 // TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin in each language and starts the sandbox
@@ -128,30 +137,17 @@ func newBuiltScript(t *testing.T, kind, name, language string) outsideModule {
 // program with the same zones.
 func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
-	for language, write := range map[string]func(*testing.T) pluginInDevelopment{
-		"go": func(t *testing.T) pluginInDevelopment {
-			module, program := newPlugin(t, "dns", "acme")
-			return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
-		},
-		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "acme", "python", "provider.py") },
-		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "dns", "acme", "node", "provider.js") },
-	} {
+	for _, language := range template.Languages {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			plugin := write(t)
-			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
+			plugin := newPluginInDevelopment(t, "dns", "acme", language)
 			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
 			t.Logf("%s from `plugin new` to the line that the sandbox is ready", time.Since(began).Round(time.Millisecond))
 			c := seededAccount(t, ready)
 			h := c.newConnectedTenant(nil)
 			h.provisionAt("acme", "acme-one.test")
-			editVersion(t, filepath.Join(plugin.module.home, plugin.describedIn))
-			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
-			c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(p.logs.String(), `"the rebuilt plugin is used"`) })
-			if !strings.Contains(p.logs.String(), `"version":"0.2.0"`) {
-				t.Errorf("the log does not name the new version:\n%s", tail(p.logs.String(), 3000))
-			}
+			plugin.upgrade(c, p)
 			h.checkZoneRecords("acme-one.test")
 			h.provisionAt("acme", "acme-two.test")
 		})
@@ -177,25 +173,22 @@ func (h accountTenant) provisionAt(provider, zone string) {
 }
 
 // TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and starts
-// the sandbox with it. A mailbox is connected at its platform and disconnected.
+// the sandbox with it. A mailbox is connected at its platform, which knows it after the plugin was built
+// again, and disconnected.
 func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
-	for language, write := range map[string]func(*testing.T) outsideModule{
-		"go": func(t *testing.T) outsideModule {
-			module, _ := newPlugin(t, "sending", "acme")
-			return module
-		},
-		"python": func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "acme", "python") },
-		"node":   func(t *testing.T) outsideModule { return newBuiltScript(t, "sending", "acme", "node") },
-	} {
+	for _, language := range template.Languages {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", write(t).home)
-			i := seededAccount(t, ready).newMailboxTenant("anna").addIntegration("acme")
+			plugin := newPluginInDevelopment(t, "sending", "acme", language)
+			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
+			c := seededAccount(t, ready)
+			i := c.newMailboxTenant("anna").addIntegration("acme")
 			i.connectMailbox(0)
 			i.checkConnection(0, "connected")
+			plugin.upgrade(c, p)
 			if !i.hasAccount(0) {
-				t.Error("the platform of the plugin has no account of the mailbox")
+				t.Error("the platform of the plugin has no account of the mailbox, or forgot it")
 			}
 			i.expect("DELETE", i.mailboxPath(0, ""), nil, http.StatusOK, "")
 			if i.hasAccount(0) {

@@ -79,7 +79,7 @@ func pluginNewCommand() *cobra.Command {
 			return cli.Show(cmd, row)
 		},
 	}
-	cmd.Flags().StringVar(&o.Language, "language", template.DefaultLanguage, "language of the plugin: go, and for a dns plugin also python or node")
+	cmd.Flags().StringVar(&o.Language, "language", template.DefaultLanguage, "language of the plugin: "+strings.Join(template.Languages, ", "))
 	cmd.Flags().StringVar(&o.Module, "module", "", "path of the Go module; KIND-NAME unless set")
 	cmd.Flags().StringVar(&o.Source, "source", "", "folder with the source code of tenantry, for a plugin in Go that is not built with a release")
 	return cmd

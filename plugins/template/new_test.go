@@ -18,7 +18,7 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 	reserved := regexp.MustCompile(`[Ff]or example|\bexample\.(com|net|org)\b|\.example\b`)
 	written := 0
 	for _, kind := range Kinds {
-		for _, language := range Languages(kind) {
+		for _, language := range Languages {
 			written++
 			t.Run(language+"-"+kind, func(t *testing.T) {
 				p := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
@@ -90,7 +90,7 @@ func TestModuleOfAPlugin(t *testing.T) {
 // TestReadmeHasTheBuild checks that the README of each template has the commands that New returns.
 func TestReadmeHasTheBuild(t *testing.T) {
 	for _, kind := range Kinds {
-		for _, language := range Languages(kind) {
+		for _, language := range Languages {
 			p := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
 			for _, command := range p.Build {
 				if text := read(t, p, "README.md"); !strings.Contains(text, "\n"+command+"\n") {
@@ -107,13 +107,12 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, o := range map[string]Options{
-		"KIND must be one of dns, sending, mail":           {Kind: "registrar", Name: "acme"},
-		"NAME must be 2 to 31":                             {Kind: "dns", Name: "Acme-2"},
-		`there is no template of a mail plugin in "cobol"`: {Kind: "mail", Name: "acme", Language: "cobol"},
-		`in "perl"; the templates of dns plugins: go, node, python; of sending plugins: go, node, python; of mail plugins: go, node, python`: {Kind: "mail", Name: "acme", Language: "perl"},
-		"--module must be the path":     {Kind: "dns", Name: "acme", Module: "a b"},
-		"--source must name the folder": {Kind: "dns", Name: "acme"},
-		"exists and is not empty":       {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},
+		"KIND must be one of dns, sending, mail":                 {Kind: "registrar", Name: "acme"},
+		"NAME must be 2 to 31":                                   {Kind: "dns", Name: "Acme-2"},
+		`--language must be one of go, python, node, not "perl"`: {Kind: "mail", Name: "acme", Language: "perl"},
+		"--module must be the path":                              {Kind: "dns", Name: "acme", Module: "a b"},
+		"--source must name the folder":                          {Kind: "dns", Name: "acme"},
+		"exists and is not empty":                                {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},
 	} {
 		if o.Parent == "" {
 			o.Parent = t.TempDir()

@@ -9,7 +9,7 @@
 // therefore uses this word for nothing else. The reserved domains example.com, example.net,
 // example.org and .example, and "for example" in a text, stay as they are.
 //
-//   - template.go: New, its Options, and Languages.
+//   - template.go: New and its Options.
 //   - rename.go: how the texts of a template become those of the new plugin.
 //   - gomod.txt, gosum.txt: go.mod and go.sum of a plugin in Go. modules.sh writes both.
 package template
@@ -41,6 +41,9 @@ var modules embed.FS
 
 // Kinds are the kinds of plugins.
 var Kinds = []string{"dns", "sending", "mail"}
+
+// Languages are the languages of the templates. There is one of each kind in each language.
+var Languages = []string{DefaultLanguage, "python", "node"}
 
 // DefaultLanguage is the language of a new plugin if the author names none.
 const DefaultLanguage = "go"
@@ -90,17 +93,6 @@ var (
 	modulePath = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._~-]*(/[a-zA-Z0-9][a-zA-Z0-9._~-]*)*$`)
 )
 
-// Languages returns the languages in which there is a template for a kind, sorted.
-func Languages(kind string) (languages []string) {
-	entries, _ := templates.ReadDir(".") // the root of an embedded file system always exists
-	for _, e := range entries {
-		if language, of, _ := strings.Cut(e.Name(), "-"); of == kind {
-			languages = append(languages, language)
-		}
-	}
-	return languages
-}
-
 // New writes a plugin into a new folder. It fails with ErrOptions for invalid options, and when the
 // folder exists and is not empty. After an error it may have written some of the files.
 func New(o Options) (Plugin, error) {
@@ -140,13 +132,13 @@ func New(o Options) (Plugin, error) {
 }
 
 func (o Options) check() error {
-	switch languages := Languages(o.Kind); {
+	switch {
 	case !slices.Contains(Kinds, o.Kind):
 		return fmt.Errorf("KIND must be one of %s, not %q", strings.Join(Kinds, ", "), o.Kind)
 	case !pluginName.MatchString(o.Name):
 		return fmt.Errorf("NAME must be 2 to 31 lower-case letters and digits that begin with a letter, not %q", o.Name)
-	case !slices.Contains(languages, o.Language):
-		return fmt.Errorf("there is no template of a %s plugin in %q; %s", o.Kind, o.Language, existing())
+	case !slices.Contains(Languages, o.Language):
+		return fmt.Errorf("--language must be one of %s, not %q", strings.Join(Languages, ", "), o.Language)
 	case o.Language != "go" && o.Module != "":
 		return errors.New("--module is only for a plugin in Go")
 	case o.Language == "go" && !modulePath.MatchString(o.Module):
@@ -155,15 +147,6 @@ func (o Options) check() error {
 		return errors.New("this build of tenantry is not a release; --source must name the folder with its source code")
 	}
 	return nil
-}
-
-// existing names the templates.
-func existing() string {
-	var all []string
-	for _, kind := range Kinds {
-		all = append(all, kind+" plugins: "+strings.Join(Languages(kind), ", "))
-	}
-	return "the templates of " + strings.Join(all, "; of ")
 }
 
 // files returns the files of the new plugin, by their paths in its folder.

@@ -15,9 +15,9 @@ const { Answer, Refusal, Simulator } = require('./tenantry-simulator.js');
 
 const TOKEN = 'simulated-token';
 
-// start starts the simulator, and returns its ready line. onServer receives its server.
-async function start(name, port, world, onServer) {
-  const url = await new DNS(world ? new World(name, world) : new Memory(name)).listen(port, onServer);
+// start starts the simulator, and returns its ready line.
+async function start({ name, world, ...options }) {
+  const url = await new DNS(world ? new World(name, world) : new Memory(name)).listen(options);
   return { provider: name, url, settings: { api_url: url }, secrets: { api_token: TOKEN }, control: [] };
 }
 

@@ -15,11 +15,11 @@ const WAKE_TIME = 60 * 1000; // how long the preparation of a dormant mail serve
 const TRACE_PAGE = 100;
 const SHORTEST_PASSWORD = 8;
 
-// start starts the simulator, and returns its ready line. onServer receives its server.
-async function start(name, port, world, onServer) {
-  const url = await new Platform(world).listen(port, onServer);
+// start starts the simulator, and returns its ready line.
+async function start(options) {
+  const url = await new Platform(options.world).listen(options);
   return {
-    provider: name, url, control: ['tenants', 'messages'], zones: ZONES,
+    provider: options.name, url, control: ['tenants', 'messages'], zones: ZONES,
     settings: { api_url: url + '/v1', login_url: url }, secrets: { api_token: TOKEN },
   };
 }
@@ -30,11 +30,16 @@ function refuse(code) {
   throw new Refusal(status, code);
 }
 
-// Platform has tenants that exist only in this process.
+// Platform has tenants by their ids, logins by their codes, and a counter for ids.
 class Platform extends Simulator {
   constructor(world) {
     super();
-    Object.assign(this, { world, tenants: new Map(), logins: new Map(), serial: 0 });
+    Object.assign(this, { world, kept: ['tenants', 'logins', 'serial'], tenants: new Map(), logins: new Map(), serial: 0 });
+  }
+
+  load(state) {
+    super.load(state);
+    for (const tenant of this.tenants.values()) Object.setPrototypeOf(tenant, Tenant.prototype); // the file has no classes
   }
 
   newID() {

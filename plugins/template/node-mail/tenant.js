@@ -22,7 +22,7 @@ class Tenant {
 
   async profile() {
     const t = await this.send('GET', []);
-    return { name: member(t, 'name', 'string'), builtin_domain: member(t, 'builtin_domain', 'string'), default_domain: member(t, 'default_domain', 'string') };
+    return { name: text(t, 'name'), builtin_domain: text(t, 'builtin_domain'), default_domain: text(t, 'default_domain') };
   }
 
   async domains() {
@@ -179,7 +179,7 @@ class Tenant {
 
   // managed returns the rules of tenantry, as the API shows them.
   async managed() {
-    return member(await this.send('GET', ['rules']), 'rules', 'array').filter((rule) => mail.isRuleName(member(rule, 'name', 'string')));
+    return member(await this.send('GET', ['rules']), 'rules', 'array').filter((rule) => mail.isRuleName(text(rule, 'name')));
   }
 
   async rule(name) {
@@ -196,41 +196,45 @@ class Tenant {
     const query = new URLSearchParams({ from: from.toISOString(), to: to.toISOString(), cursor });
     for (const sender of senders) query.append('sender', sender);
     const page = await this.send('GET', ['messages'], { query: `?${query}` });
-    return { sent: member(page, 'messages', 'array').map(toMessage), next: member(page, 'next', 'string') };
+    return { sent: member(page, 'messages', 'array').map(toMessage), next: text(page, 'next') };
   }
 }
 
 // The objects of the API, as messages of tenantry.
 
+const text = (object, name) => member(object, name, 'string');
+const flag = (object, name) => member(object, name, 'boolean');
+
 const toDomain = (d) => ({
-  name: member(d, 'name', 'string'), verified: member(d, 'verified', 'boolean'), default: member(d, 'default', 'boolean'), mail_enabled: member(d, 'mail_enabled', 'boolean'),
+  name: text(d, 'name'), verified: flag(d, 'verified'), default: flag(d, 'default'), mail_enabled: flag(d, 'mail_enabled'),
 });
 
 const toRecord = (r) => ({
-  type: member(r, 'type', 'string'), name: member(r, 'name', 'string'), content: member(r, 'content', 'string'), preference: member(r, 'priority', 'number'), ttl: member(r, 'ttl', 'number'),
+  type: text(r, 'type'), name: text(r, 'name'), content: text(r, 'content'), preference: member(r, 'priority', 'number'),
+  ttl: member(r, 'ttl', 'number'),
 });
 
 function toSigning(signing) {
   const [selector1, selector2] = member(signing, 'records', 'array').map(toRecord);
   if (!selector2) throw brokenAnswer('no_records');
-  return { enabled: member(signing, 'enabled', 'boolean'), selector1, selector2 };
+  return { enabled: flag(signing, 'enabled'), selector1, selector2 };
 }
 
 const toMailbox = (m) => ({
-  object_id: member(m, 'id', 'string'), display_name: member(m, 'name', 'string'), address: member(m, 'address', 'string'), principal_name: member(m, 'username', 'string'),
-  alias: member(m, 'alias', 'string'), account_enabled: member(m, 'enabled', 'boolean'), created_at: member(m, 'created', 'date'),
+  object_id: text(m, 'id'), display_name: text(m, 'name'), address: text(m, 'address'), principal_name: text(m, 'username'),
+  alias: text(m, 'alias'), account_enabled: flag(m, 'enabled'), created_at: member(m, 'created', 'date'),
 });
 
 function toRule(rule, { made = false, written = false } = {}) {
-  const enabled = member(rule, 'enabled', 'boolean');
+  const enabled = flag(rule, 'enabled');
   return {
-    id: member(rule, 'id', 'string'), name: member(rule, 'name', 'string'), enabled, lists: member(rule, 'senders', 'array'),
+    id: text(rule, 'id'), name: text(rule, 'name'), enabled, lists: member(rule, 'senders', 'array'),
     altered: enabled && rule.form !== 'senders', made, written,
   };
 }
 
 const toMessage = (m) => ({
-  message: member(m, 'id', 'string'), sender: member(m, 'sender', 'string'), at: member(m, 'at', 'date'), refused: member(m, 'refused', 'boolean'),
+  message: text(m, 'id'), sender: text(m, 'sender'), at: member(m, 'at', 'date'), refused: flag(m, 'refused'),
 });
 
 module.exports = { Tenant };

@@ -20,17 +20,19 @@ const WORKSPACES = [{ id: 'ws-1', name: 'Workspace' }];
 const PAGE_SIZE = 100;
 const LINK_LIFE = 10 * 60 * 1000; // milliseconds
 
-// start starts the simulator, and returns its ready line. onServer receives its server.
-async function start(name, port, world, onServer) {
-  const url = await new Platform().listen(port, onServer);
+// start starts the simulator, and returns its ready line.
+async function start(options) {
+  const url = await new Platform().listen(options);
   return {
-    provider: name, url, control: [],
+    provider: options.name, url, control: [],
     settings: { base_url: url + '/v1', auth_hosts: new URL(url).host }, secrets: { api_key: KEY }, sending: { api_key: KEY },
   };
 }
 
-// Platform has keys, accounts and links that exist only in this process.
+// Platform has keys by their texts, accounts, and links by their ids.
 class Platform extends Simulator {
+  kept = ['keys', 'accounts', 'links'];
+
   keys = new Map([[KEY, { workspaces: WORKSPACES }]]);
 
   accounts = [];

@@ -43,8 +43,9 @@ const requestRefused = (cause) => refused('provider_error', cause, 'the provider
 const brokenAnswer = (cause) => new Outcome('broken', cause, 'the provider answered with an error');
 
 // main runs the plugin. service is the gRPC service of its kind: its file, its name, and its methods,
-// which call the provider. connect(connection) returns the provider for one call. simulator(name, port,
-// world) starts the simulated provider and returns its ready line.
+// which call the provider. connect(connection) returns the provider for one call. simulator starts
+// the simulated provider and returns its ready line. Its options are name, port, the folder data for its
+// state, and the URL world of the sandbox.
 async function main(service, description, connect, simulator) {
   const name = path.basename(process.argv[1]);
   const args = process.argv.slice(2);
@@ -220,7 +221,7 @@ async function simulate(name, simulator, args) {
   }
   process.on('SIGTERM', () => process.exit(0));
   exitWithHost();
-  console.log(JSON.stringify(await simulator(name, Number(options.listen.split(':')[1]), options.world)));
+  console.log(JSON.stringify(await simulator({ name, port: Number(options.listen.split(':')[1]), data: options.data, world: options.world })));
 }
 
 module.exports = { Outcome, misconfigured, credentialRefused, requestRefused, brokenAnswer, timestamp, fromTimestamp, main };

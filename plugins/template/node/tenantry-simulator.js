@@ -6,10 +6,14 @@
 // A simulator is a class that extends Simulator. Its method api answers a request of the provider's API,
 // and its method control a control call. A request has method, path, names (the decoded parts of the path,
 // for a control call of that below /_control), query, headers, text (its body), json() and bearer(). The
-// result is a JSON value or an Answer; undefined stands for an empty object.
+// result is a JSON value or an Answer; undefined stands for an empty object. The members that kept names
+// are kept in a file: the sandbox starts the simulator again after each change of the plugin.
 'use strict';
 
+const fs = require('node:fs');
 const http = require('node:http');
+const { join } = require('node:path');
+const v8 = require('node:v8');
 const { setTimeout: sleep } = require('node:timers/promises');
 
 // Refusal is an error answer of the API or of a control call.
@@ -29,11 +33,17 @@ class Answer {
 
 class Simulator {
   constructor() {
-    Object.assign(this, { faults: [], calls: [], ahead: 0, last: Promise.resolve() });
+    Object.assign(this, { kept: [], faults: [], calls: [], ahead: 0, last: Promise.resolve() });
   }
 
-  // listen serves the simulator at a port of this machine, and returns its URL. onServer receives the server.
-  async listen(port, onServer = () => {}) {
+  // listen serves the simulator at a port of this machine, and returns its URL. data is the folder of its
+  // file, or undefined. onServer receives the server.
+  async listen({ port, data, onServer = () => {} }) {
+    if (data) {
+      fs.mkdirSync(data, { recursive: true });
+      this.file = join(data, 'state');
+      if (fs.existsSync(this.file)) this.load(v8.deserialize(fs.readFileSync(this.file)));
+    }
     const server = http.createServer((received, answer) => {
       this.serve(received, answer).catch(() => received.socket.destroy());
     });
@@ -58,7 +68,7 @@ class Simulator {
   async serve(received, answer) {
     const request = await read(received);
     if (request.names[0] === '_control') {
-      send(answer, await this.run(() => this.control({ ...request, names: request.names.slice(1) })));
+      send(answer, await this.run(request, () => this.control({ ...request, names: request.names.slice(1) })));
       return;
     }
     const { method, path } = request;
@@ -74,7 +84,7 @@ class Simulator {
     const headers = fault.retry_after ? { 'Retry-After': fault.retry_after } : {};
     const result = fault.kind === 'status'
       ? new Answer({ error: 'a planned fault' }, { status: fault.status, headers })
-      : await this.run(() => this.api(request));
+      : await this.run(request, () => this.api(request));
     entry.status = result.status;
     if (fault.kind === 'delay_after') await sleep(fault.delay_ms);
     if (fault.kind === 'drop_after') {
@@ -90,12 +100,26 @@ class Simulator {
   }
 
   // run handles one request after the other, and returns the answer.
-  run(handle) {
-    this.last = this.last.then(handle).then((result) => (result instanceof Answer ? result : new Answer(result)), (error) => {
+  run({ method }, handle) {
+    this.last = this.last.then(handle).then((result) => {
+      if (method !== 'GET') this.save();
+      return result instanceof Answer ? result : new Answer(result);
+    }).catch((error) => {
       const known = error instanceof Refusal;
       return new Answer({ error: known ? error.message : 'the request is not valid' }, { status: known ? error.status : 400 });
     });
     return this.last;
+  }
+
+  load(state) {
+    Object.assign(this, state);
+  }
+
+  save() {
+    if (!this.file) return;
+    const state = Object.fromEntries(this.kept.map((name) => [name, this[name]]));
+    fs.writeFileSync(this.file + '.new', v8.serialize(state));
+    fs.renameSync(this.file + '.new', this.file); // a killed process leaves no half of a file
   }
 
   // takeFault returns the planned fault of a call, or an empty one.

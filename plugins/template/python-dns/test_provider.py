@@ -22,7 +22,7 @@ class ProviderTest(unittest.TestCase):
     def setUp(self):
         server = simulator.Simulator(provider.DESCRIPTION["name"], 0, "")
         self.ready = server.ready
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         self.call = Call(lambda: 60.0, "request-1", [])

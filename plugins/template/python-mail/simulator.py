@@ -39,6 +39,8 @@ ZONES = {"mail.example": [
 class Simulator(tenantry_simulator.Simulator):
     """The simulated platform."""
 
+    kept = ("tenants", "logins", "serial")
+
     def __init__(self, name, port, world):
         super().__init__(name, port, {"api_url": "{url}/v1", "login_url": "{url}"}, {"api_token": TOKEN},
                          control=["tenants", "messages"], zones=ZONES)
@@ -46,6 +48,11 @@ class Simulator(tenantry_simulator.Simulator):
         self.tenants = {}  # by id
         self.logins = {}  # by the code that the application has not redeemed yet
         self.serial = 0  # counts everything that gets an id
+
+    def load(self, state):
+        super().load(state)
+        for tenant in self.tenants.values():
+            tenant.simulator = self
 
     def new_id(self):
         self.serial += 1

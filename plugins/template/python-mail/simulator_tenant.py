@@ -39,6 +39,9 @@ class Tenant:
         self.domains, self.mailboxes, self.rules, self.messages = {}, [], [], []
         self.behaviour = {"trace_page": 100, "licenses": {"paid": 1, "trial": 0}}
 
+    def __getstate__(self):
+        return {**self.__dict__, "simulator": None}  # its simulator sets itself again
+
     def after(self, delay, since=None):
         """Returns the time after a delay of the behaviour."""
         return (since or self.simulator.now()) + datetime.timedelta(milliseconds=self.behaviour.get(delay, 0))

@@ -3,6 +3,7 @@
 
 import datetime
 import json
+import tempfile
 import threading
 import unittest
 import urllib.error
@@ -25,18 +26,23 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 class ProviderTest(unittest.TestCase):
     def setUp(self):
+        self.start()
+        made = self.control("POST", "/tenants", {"name": "Ann"})
+        self.id, self.admin = made["tenant_id"], made["admin"]
+        self.tenant = self.platform.tenant(self.call, self.id)
+
+    def start(self, folder=None):
         server = simulator.Simulator(provider.DESCRIPTION["name"], 0, "")
+        if folder:
+            server.keep(folder)
         self.ready = server.ready
         self.records = []  # of the DNS
         server.published = lambda record: record in self.records
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         self.call = Call(lambda: 60.0, "request-1", [])
         self.platform = self.connect(simulator.TOKEN)
-        made = self.control("POST", "/tenants", {"name": "Ann"})
-        self.id, self.admin = made["tenant_id"], made["admin"]
-        self.tenant = self.platform.tenant(self.call, self.id)
 
     def connect(self, token):
         return provider.connect(Connection(self.ready["settings"], {"api_token": token}))
@@ -98,6 +104,16 @@ class ProviderTest(unittest.TestCase):
             self.refused("refused", "other_login", "connect_link_invalid", lambda: redeem(code(self.admin), **changes))
         self.refused("refused", "login_refused", "connect_link_invalid", lambda: redeem(code(self.admin), verifier="w"))
         self.refused("refused", "role", "not_an_administrator", lambda: redeem(code("member@customer.test")))
+
+    def test_the_simulator_keeps_its_state(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.start(folder)
+            made = self.control("POST", "/tenants", {"name": "Ann"})
+            self.visit(self.platform.consent_url("state", REDIRECT), made["admin"])
+            self.start(folder)
+            tenant = self.platform.tenant(self.call, made["tenant_id"])
+            self.assertEqual(tenant.profile()["name"], "Ann")
+            self.assertEqual(tenant.bootstrap()["status"], "ready")
 
     def test_a_domain_is_proven_in_the_dns(self):
         self.consent()

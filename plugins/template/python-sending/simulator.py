@@ -46,6 +46,8 @@ SUITE = {
 class Simulator(tenantry_simulator.Simulator):
     """The simulated platform."""
 
+    kept = ("keys", "accounts", "links")
+
     def __init__(self, name, port, _):
         super().__init__(name, port, {"base_url": "{url}/v1", "auth_hosts": "{host}"}, {"api_key": KEY}, sending={"api_key": KEY})
         self.title = name.capitalize()

@@ -2,6 +2,7 @@
 """Tests of the provider against its simulator: python3 -m unittest"""
 
 import json
+import tempfile
 import threading
 import unittest
 import urllib.error
@@ -18,9 +19,14 @@ ANNA = "anna.king@customer.test"
 
 class ProviderTest(unittest.TestCase):
     def setUp(self):
+        self.start()
+
+    def start(self, folder=None):
         server = simulator.Simulator(provider.DESCRIPTION["name"], 0, "")
+        if folder:
+            server.keep(folder)
         self.ready = server.ready
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         self.call = Call(lambda: 60.0, "request-1", [])
@@ -59,6 +65,15 @@ class ProviderTest(unittest.TestCase):
         account = self.platform.account(self.call, ANNA.upper())
         self.assertEqual((account["state"], account["name"]), ("connected", "Anna King"))
         self.assertIsNone(self.platform.account(self.call, "bob@customer.test"))
+
+    def test_the_simulator_keeps_its_state(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.start(folder)
+            session, url, _ = self.platform.start_sign_in(self.call, ANNA)
+            self.decide(url, ANNA, "accept")
+            self.start(folder)
+            self.assertEqual(self.platform.account(self.call, ANNA)["state"], "connected")
+            self.assertEqual(self.platform.sign_in(self.call, session)["state"], "succeeded")
 
     def test_a_second_sign_in_changes_the_stamp(self):
         stamps = []

@@ -280,6 +280,7 @@ def _simulate(name, simulator, args):
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     _exit_with_host()
     simulated = simulator(name, int(port), options.world)
+    simulated.keep(options.data)
     print(json.dumps(simulated.ready), flush=True)
     simulated.serve_forever()
     return 0

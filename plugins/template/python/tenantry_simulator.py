@@ -8,6 +8,8 @@ clock, make calls fail, and list the calls: docs/plugins.md of tenantry describe
 import datetime
 import http.server
 import json
+import os
+import pickle
 import re
 import threading
 import time
@@ -58,6 +60,10 @@ class Simulator(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
     request_queue_size = 64
+    # The names of the attributes that are kept in a file: the sandbox starts the simulator again after
+    # each change of the plugin.
+    kept = ()
+    file = None
 
     def __init__(self, name, port, settings, secrets, **more):
         """Listens on a port. {url} and {host} in a setting stand for those of the simulator."""
@@ -70,6 +76,23 @@ class Simulator(http.server.ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.faults, self.calls = [], []
         self.ahead = datetime.timedelta()  # of the wall clock
+
+    def keep(self, folder):
+        """Continues from the state in a folder, and keeps the state there."""
+        os.makedirs(folder, exist_ok=True)
+        self.file = os.path.join(folder, "state")
+        if os.path.exists(self.file):
+            with open(self.file, "rb") as file:
+                self.load(pickle.load(file))
+
+    def load(self, state):
+        self.__dict__.update(state)
+
+    def save(self):
+        if self.file:
+            with open(self.file + ".new", "wb") as file:
+                pickle.dump({name: getattr(self, name) for name in self.kept}, file)
+            os.replace(self.file + ".new", self.file)  # a killed process leaves no half of a file
 
     def api(self, request):
         """Answers a request with an Answer or a JSON value. It may raise a Refusal."""
@@ -178,6 +201,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             try:
                 answer = handle(request)
+                if request.method != "GET":
+                    self.server.save()
                 return answer if isinstance(answer, Answer) else Answer(answer)
             except Refusal as refusal:
                 return Answer({"error": str(refusal)}, refusal.status)

@@ -30,7 +30,7 @@ const refused = (outcome, promise) => assert.rejects(promise, (error) => {
 });
 
 before(async () => {
-  ready = await simulator.start(provider.description.name, 0, '', (s) => { server = s; });
+  ready = await simulator.start({ name: provider.description.name, port: 0, onServer: (s) => { server = s; } });
 });
 
 after(() => {

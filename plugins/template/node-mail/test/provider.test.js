@@ -4,6 +4,9 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 const { afterEach, beforeEach, test } = require('node:test');
 const mail = require('../tenantry-mail.js');
 const provider = require('../provider.js');
@@ -44,14 +47,24 @@ const refused = (outcome, promise) => assert.rejects(promise, (error) => {
   return true;
 });
 
-beforeEach(async () => {
-  ready = await simulator.start(provider.description.name, 0, '', (s) => { server = s; });
-});
-
-afterEach(() => {
+function stop() {
   server.closeAllConnections();
   server.close();
+}
+
+// restart stops the simulator and starts another with a folder for its state.
+async function restart(data) {
+  stop();
+  ready = await start(data);
+}
+
+const start = (data) => simulator.start({ name: provider.description.name, port: 0, data, onServer: (s) => { server = s; } });
+
+beforeEach(async () => {
+  ready = await start();
 });
+
+afterEach(stop);
 
 test('an administrator signs in once', async () => {
   const { id, admin } = await connected();
@@ -141,4 +154,17 @@ test('settings and secrets are checked', async () => {
     assert.throws(() => connect(settings, token), { code: 'invalid_request' });
   }
   await refused({ kind: 'refused', cause: 'status 401' }, connect({}, 'guessed').check(call));
+});
+
+test('the simulator keeps its state', async () => {
+  const data = fs.mkdtempSync(path.join(os.tmpdir(), 'simulator-'));
+  try {
+    await restart(data);
+    const { id, tenant } = await connected();
+    await tenant.addDomain('customer.test');
+    await restart(data);
+    assert.deepEqual((await connect().tenant(call, id).domains()).map((d) => d.name), ['customer.test']);
+  } finally {
+    fs.rmSync(data, { recursive: true });
+  }
 });

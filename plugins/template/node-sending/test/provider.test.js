@@ -4,6 +4,9 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 const { afterEach, beforeEach, test } = require('node:test');
 const provider = require('../provider.js');
 const sending = require('../tenantry-sending.js');
@@ -32,14 +35,24 @@ const refused = (outcome, promise) => assert.rejects(promise, (error) => {
   return true;
 });
 
-beforeEach(async () => {
-  ready = await simulator.start(provider.description.name, 0, '', (s) => { server = s; });
-});
-
-afterEach(() => {
+function stop() {
   server.closeAllConnections();
   server.close();
+}
+
+// restart stops the simulator and starts another with a folder for its state.
+async function restart(data) {
+  stop();
+  ready = await start(data);
+}
+
+const start = (data) => simulator.start({ name: provider.description.name, port: 0, data, onServer: (s) => { server = s; } });
+
+beforeEach(async () => {
+  ready = await start();
 });
+
+afterEach(stop);
 
 test('a person signs in twice', async () => {
   const session = await connect().startSignIn(call, ANN);
@@ -119,5 +132,19 @@ test('lost answers are unknown, and an unreachable platform is down', async () =
 test('settings and secrets are checked', () => {
   for (const [settings, key] of [[{ base_url: 'ftp://x' }, 'k'], [{}, ''], [{}, 'a\r\nb'], [{ workspace_id: 'a\nb' }, 'k']]) {
     assert.throws(() => connect(settings, key), { code: 'invalid_request' });
+  }
+});
+
+test('the simulator keeps its state', async () => {
+  const data = fs.mkdtempSync(path.join(os.tmpdir(), 'simulator-'));
+  try {
+    await restart(data);
+    const session = await connect().startSignIn(call, ANN);
+    await decide(session, 'accept');
+    await restart(data);
+    assert.equal((await connect().account(call, ANN)).state, 'connected');
+    assert.equal((await connect().signIn(call, session.id)).state, 'succeeded');
+  } finally {
+    fs.rmSync(data, { recursive: true });
   }
 });
