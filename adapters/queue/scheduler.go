@@ -49,21 +49,21 @@ func newScheduler(maxHandlers int) scheduler {
 }
 
 // add enqueues a wake-up. If the job has a waiting wake-up, it keeps the earlier of the two.
-func (s *scheduler) add(e *entry) {
-	if s.active[e.job()] {
-		if known := s.rerun[e.job()]; known == nil || e.At.Before(known.At) {
-			s.rerun[e.job()] = e
+func (s *scheduler) add(added *entry) {
+	if s.active[added.job()] {
+		if known := s.rerun[added.job()]; known == nil || added.At.Before(known.At) {
+			s.rerun[added.job()] = added
 		}
 		return
 	}
-	known := s.waiting[e.job()]
+	known := s.waiting[added.job()]
 	if known == nil {
-		s.waiting[e.job()] = e
-		heap.Push(&s.later, e)
+		s.waiting[added.job()] = added
+		heap.Push(&s.later, added)
 		return
 	}
-	if known.heapIndex >= 0 && e.At.Before(known.At) {
-		known.At = e.At
+	if known.heapIndex >= 0 && added.At.Before(known.At) {
+		known.At = added.At
 		heap.Fix(&s.later, known.heapIndex)
 	}
 }

@@ -71,16 +71,16 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 func account(m members) sdk.Account {
 	status := strings.ToLower(m.text(statusNames))
 	s, known := statuses[status]
-	a := sdk.Account{ID: m.text(idNames), Address: m.text(addressNames), Name: m.text(nameNames), State: s.state, Paused: s.paused}
+	sender := sdk.Account{ID: m.text(idNames), Address: m.text(addressNames), Name: m.text(nameNames), State: s.state, Paused: s.paused}
 	if !known {
-		a.State, a.Reason = sdk.AccountOther, "unknown_status"
+		sender.State, sender.Reason = sdk.AccountOther, "unknown_status"
 	}
 	if m.hasValue(failureNames) {
-		a.State, a.Paused = sdk.AccountFailed, false
+		sender.State, sender.Paused = sdk.AccountFailed, false
 	}
-	if a.State == sdk.AccountFailed {
-		a.HasError, a.Reason = true, "connection_error"
+	if sender.State == sdk.AccountFailed {
+		sender.HasError, sender.Reason = true, "connection_error"
 	}
-	a.Stamp = m.text(changeNames) + " " + status + " " + string(a.State)
-	return a
+	sender.Stamp = m.text(changeNames) + " " + status + " " + string(sender.State)
+	return sender
 }
