@@ -134,29 +134,29 @@ func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment)
 
 // Test runs the suite over a plugin. It returns an error only if the Options are invalid or ctx
 // ended. The report contains the failures of the plugin.
-func Test(ctx context.Context, options Options) (Report, error) {
-	description, problem := options.describe(ctx)
-	report := Report{File: options.Path, Name: cmp.Or(description.Name, filepath.Base(options.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
-	if options.Real {
+func Test(ctx context.Context, o Options) (Report, error) {
+	description, problem := o.describe(ctx)
+	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
+	if o.Real {
 		report.Against = "real"
 	}
 	checks := suite(report.Kind)
 	if problem != nil { // only the check that reports why the plugin does not start can run
-		report.Results = options.runAll(ctx, checks[:1], description)
+		report.Results = o.runAll(ctx, checks[:1], description)
 		return report, ctx.Err()
 	}
-	if options.Real {
+	if o.Real {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool { return !c.Real })
 	}
-	if unknown := options.unknownCheck(checks); unknown != "" {
+	if unknown := o.unknownCheck(checks); unknown != "" {
 		return report, fmt.Errorf("there is no check %s", unknown)
 	}
-	if len(options.Only) > 0 {
+	if len(o.Only) > 0 {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool {
-			return !slices.ContainsFunc(options.Only, func(key string) bool { return covers(key, c.ID) })
+			return !slices.ContainsFunc(o.Only, func(key string) bool { return covers(key, c.ID) })
 		})
 	}
-	report.Results = options.runAll(ctx, checks, description)
+	report.Results = o.runAll(ctx, checks, description)
 	return report, ctx.Err()
 }
 

@@ -74,19 +74,19 @@ type plan struct {
 
 // Open returns the Kit of a provider. name is the provider's id. Open continues from the state in
 // the data folder. It fails if that folder cannot be used, or if Options.URL is invalid.
-func Open(name string, options Options) (*Kit, error) {
-	if err := os.MkdirAll(options.DataDir, 0o700); err != nil {
+func Open(name string, o Options) (*Kit, error) {
+	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	base, err := url.Parse(options.URL)
+	base, err := url.Parse(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("simulator URL: %w", err)
 	}
-	k := &Kit{Options: options, name: name, host: base.Host}
-	if k.plan, err = OpenFile(filepath.Join(options.DataDir, "plan.json"), plan{}); err != nil {
+	k := &Kit{Options: o, name: name, host: base.Host}
+	if k.plan, err = OpenFile(filepath.Join(o.DataDir, "plan.json"), plan{}); err != nil {
 		return nil, err
 	}
-	if k.journal, err = openJournal(filepath.Join(options.DataDir, "calls.jsonl")); err != nil {
+	if k.journal, err = openJournal(filepath.Join(o.DataDir, "calls.jsonl")); err != nil {
 		return nil, err
 	}
 	k.plan.View(func(p *plan) { k.clockOffset.Store(int64(p.ClockOffset)) })
