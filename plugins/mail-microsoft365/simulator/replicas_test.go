@@ -20,8 +20,8 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 				if n := len(testTenant.graph("GET", "/domains", nil).rows()); (n == 2) != listed {
 					t.Errorf("%s: %d domains are listed", when, n)
 				}
-				if a := testTenant.graph("GET", "/domains/"+domain, nil); (a.status == http.StatusOK) != found {
-					t.Errorf("%s: the domain answers %d", when, a.status)
+				if answer := testTenant.graph("GET", "/domains/"+domain, nil); (answer.status == http.StatusOK) != found {
+					t.Errorf("%s: the domain answers %d", when, answer.status)
 				}
 			}
 			check("at once", want.listed, want.found)
@@ -44,8 +44,8 @@ func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 	if got := rows(); got != before {
 		t.Errorf("%d mailboxes are listed at once, want %d", got, before)
 	}
-	if a := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); a.status != http.StatusOK {
-		t.Errorf("a read by address: %d %s", a.status, a.raw)
+	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); answer.status != http.StatusOK {
+		t.Errorf("a read by address: %d %s", answer.status, answer.raw)
 	}
 	testTenant.control("POST", "/clock", jsonObject{"advance": "61s"})
 	if got := rows(); got != before+1 {
