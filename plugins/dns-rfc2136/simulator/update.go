@@ -110,7 +110,7 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 // containsAll reports whether all contains each record of part.
 func containsAll(all, part []wire.RR) bool {
 	return !slices.ContainsFunc(part, func(rr wire.RR) bool {
-		return !slices.ContainsFunc(all, func(o wire.RR) bool { return sameRecord(rr, o) })
+		return !slices.ContainsFunc(all, func(candidate wire.RR) bool { return sameRecord(rr, candidate) })
 	})
 }
 
@@ -166,20 +166,20 @@ func apply(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 // a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the
 // TTL of rr. neighbours are the records with the name of rr.
 func add(records []wire.RR, rr wire.RR, neighbours []wire.RR) []wire.RR {
-	h := rr.Header()
+	header := rr.Header()
 	aliases := len(typed(neighbours, wire.TypeCNAME))
-	if h.Rrtype == wire.TypeCNAME && len(neighbours) > aliases || h.Rrtype != wire.TypeCNAME && aliases > 0 {
+	if header.Rrtype == wire.TypeCNAME && len(neighbours) > aliases || header.Rrtype != wire.TypeCNAME && aliases > 0 {
 		return records
 	}
 	after, replaced := slices.Clone(records), false
-	for i, o := range after {
-		same := wire.CanonicalName(o.Header().Name) == wire.CanonicalName(h.Name) && o.Header().Rrtype == h.Rrtype
+	for i, existing := range after {
+		same := wire.CanonicalName(existing.Header().Name) == wire.CanonicalName(header.Name) && existing.Header().Rrtype == header.Rrtype
 		switch {
-		case same && (h.Rrtype == wire.TypeCNAME || sameRecord(o, rr)):
+		case same && (header.Rrtype == wire.TypeCNAME || sameRecord(existing, rr)):
 			after[i], replaced = rr, true
 		case same:
-			after[i] = wire.Copy(o)
-			after[i].Header().Ttl = h.Ttl
+			after[i] = wire.Copy(existing)
+			after[i].Header().Ttl = header.Ttl
 		}
 	}
 	if replaced {
