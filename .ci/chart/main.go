@@ -65,29 +65,29 @@ func check(folder string, files []string) ([]map[string]any, error) {
 		return nil, err
 	}
 	linted := lint.AllWithKubeVersion(folder, values, namespace, version)
-	for _, m := range linted.Messages {
-		if m.Severity >= support.WarningSev {
-			err = errors.Join(err, m)
+	for _, message := range linted.Messages {
+		if message.Severity >= support.WarningSev {
+			err = errors.Join(err, message)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	c, err := loader.Load(folder)
+	loaded, err := loader.Load(folder)
 	if err != nil {
 		return nil, err
 	}
-	return render(c, values, version)
+	return render(loaded, values, version)
 }
 
-func render(c *chart.Chart, values map[string]any, version *chartutil.KubeVersion) ([]map[string]any, error) {
-	can := chartutil.DefaultCapabilities.Copy()
-	can.KubeVersion = *version
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}, can)
+func render(loaded *chart.Chart, values map[string]any, version *chartutil.KubeVersion) ([]map[string]any, error) {
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = *version
+	renderValues, err := chartutil.ToRenderValues(loaded, values, chartutil.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := engine.Render(c, all)
+	rendered, err := engine.Render(loaded, renderValues)
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +102,12 @@ func render(c *chart.Chart, values map[string]any, version *chartutil.KubeVersio
 			continue // the document is NOTES.txt
 		}
 		for document := range strings.SplitSeq("\n"+rendered[name], "\n---") {
-			o, err := decode(document)
+			object, err := decode(document)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			if o != nil {
-				objects = append(objects, o)
+			if object != nil {
+				objects = append(objects, object)
 			}
 		}
 	}
@@ -118,16 +118,16 @@ func render(c *chart.Chart, values map[string]any, version *chartutil.KubeVersio
 var foreign = []string{"ServiceMonitor"}
 
 func decode(document string) (map[string]any, error) {
-	var o map[string]any
-	if err := yaml.UnmarshalStrict([]byte(document), &o); err != nil || o == nil {
+	var object map[string]any
+	if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil || object == nil {
 		return nil, err
 	}
-	kind, _ := o["kind"].(string)
+	kind, _ := object["kind"].(string)
 	if slices.Contains(foreign, kind) {
-		return o, nil
+		return object, nil
 	}
 	strict := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
 		serializer.SerializerOptions{Yaml: true, Strict: true})
 	_, _, err := strict.Decode([]byte(document), nil, nil)
-	return o, err
+	return object, err
 }

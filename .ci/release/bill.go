@@ -46,7 +46,7 @@ type bill struct {
 // billOf returns the bill of materials of a folder: its binaries, and the modules that each binary
 // records in its build information.
 func billOf(folder, version string) ([]byte, error) {
-	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: map[string]component{
+	materials := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: map[string]component{
 		"component": {Type: "application", Name: "tenantry", Version: version, Ref: "tenantry@" + version},
 	}}
 	modules := map[string]component{}
@@ -56,7 +56,7 @@ func billOf(folder, version string) ([]byte, error) {
 		}
 		info, err := buildinfo.ReadFile(path)
 		if err != nil {
-			return nil // lint:ignore nilerr a file that is not a Go binary has no modules
+			return nil //lint:ignore nilerr a file that is not a Go binary has no modules
 		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {
@@ -67,36 +67,36 @@ func billOf(folder, version string) ([]byte, error) {
 			return err
 		}
 		binary := component{Type: "application", Name: filepath.ToSlash(name), Version: version, Ref: "file:" + filepath.ToSlash(name), Hashes: []hash{{"SHA-256", sum}}}
-		b.Components = append(b.Components, binary)
+		materials.Components = append(materials.Components, binary)
 		uses := map[string]component{}
-		for _, c := range modulesOf(info) {
-			uses[c.Ref] = c
+		for _, used := range modulesOf(info) {
+			uses[used.Ref] = used
 		}
 		maps.Copy(modules, uses)
-		b.Dependencies = append(b.Dependencies, dependency{binary.Ref, slices.Sorted(maps.Keys(uses))})
+		materials.Dependencies = append(materials.Dependencies, dependency{binary.Ref, slices.Sorted(maps.Keys(uses))})
 		return nil
 	})
 	for _, ref := range slices.Sorted(maps.Keys(modules)) {
-		b.Components = append(b.Components, modules[ref])
+		materials.Components = append(materials.Components, modules[ref])
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.MarshalIndent(b, "", "  ")
+	text, err := json.MarshalIndent(materials, "", "  ")
 	return append(text, '\n'), err
 }
 
 // modulesOf returns Go itself and every module of a binary.
 func modulesOf(info *buildinfo.BuildInfo) []component {
 	all := []component{module("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
+	for _, dependency := range info.Deps {
+		if dependency.Replace != nil {
+			dependency = dependency.Replace
 		}
-		if m.Version == "" {
+		if dependency.Version == "" {
 			continue // this repository, whose SDK is used by a plugin with its own module
 		}
-		all = append(all, module(m.Path, m.Version))
+		all = append(all, module(dependency.Path, dependency.Version))
 	}
 	return all
 }

@@ -37,16 +37,16 @@ type circuit struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
-func newCircuit(domain string, o Options) *circuit {
-	c := &circuit{domain: domain, open: o.OpenTime, budget: o.Budget}
+func newCircuit(domain string, options Options) *circuit {
+	c := &circuit{domain: domain, open: options.OpenTime, budget: options.Budget}
 	kind, _, _ := strings.Cut(domain, "/") // the part after the slash is customer data
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Interval:     o.Window,
-		BucketPeriod: o.Window / 6,
-		Timeout:      o.OpenTime,
+		Interval:     options.Window,
+		BucketPeriod: options.Window / 6,
+		Timeout:      options.OpenTime,
 		MaxRequests:  1,
 		ReadyToTrip: func(n gobreaker.Counts) bool {
-			limit := uint32(o.Failures)
+			limit := uint32(options.Failures)
 			return n.ConsecutiveFailures >= limit || (n.TotalFailures >= 2*limit && 2*n.TotalFailures >= n.Requests)
 		},
 		IsSuccessful: func(err error) bool { return err == nil },
@@ -55,7 +55,7 @@ func newCircuit(domain string, o Options) *circuit {
 			if to == gobreaker.StateOpen {
 				c.opened.Store(time.Now().UnixNano())
 			}
-			o.Log.Warn("circuit changed", "provider", o.Provider, "domain", kind, "from", stateOf(from), "to", stateOf(to))
+			options.Log.Warn("circuit changed", "provider", options.Provider, "domain", kind, "from", stateOf(from), "to", stateOf(to))
 		},
 	})
 	return c

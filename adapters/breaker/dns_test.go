@@ -121,7 +121,7 @@ func TestZoneIsReadBeforeAnApply(t *testing.T) {
 			}
 			err := zoneWrite(t.Context(), p)
 			if _, open := refused(err); open == recovered || fmt.Sprint(backend.calls) != want {
-				t.Fatalf("back %v: asked %v, ended %v", recovered, backend.calls, err)
+				t.Fatalf("recovered is %v: the provider got %v, the write returned %v", recovered, backend.calls, err)
 			}
 		})
 	}
@@ -188,8 +188,8 @@ func TestDNSCallsCountForTheirCredential(t *testing.T) {
 	}
 	backend.calls, exceeded = nil, true
 	err := zoneWrite(t.Context(), p)
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(backend.calls) > 0 {
-		t.Errorf("got %v, asked %v", err, backend.calls)
+	var failure *outcome.Error
+	if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter != time.Minute || len(backend.calls) > 0 {
+		t.Errorf("got %v, the provider got %v", err, backend.calls)
 	}
 }

@@ -112,8 +112,8 @@ func TestCredentialsShareACircuit(t *testing.T) {
 		}
 		_, open := refused(sendingReads["check"](t.Context(), sendingWith(circuits, up, "bob", separateServers)))
 		names := map[string]bool{}
-		for _, c := range circuits.Circuits() {
-			names[c.Domain] = true
+		for _, circuit := range circuits.Circuits() {
+			names[circuit.Domain] = true
 		}
 		if separate := separateServers(t.Context()); open == separate || names["provider"] == separate || names["credential/ann"] != separate {
 			t.Errorf("separate servers %v: the other credential's circuit is open %v, circuits %v", separate, open, names)
@@ -135,7 +135,7 @@ func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 				backend.calls = nil
 				wait, open := refused(sendingWrites[name](t.Context(), p))
 				if !open || wait <= 0 || wait > time.Minute+time.Second || len(backend.calls) > 0 {
-					t.Fatalf("open %v for %s, asked %v", open, wait, backend.calls)
+					t.Fatalf("the circuit is open: %v, for %s; the platform got %v", open, wait, backend.calls)
 				}
 				time.Sleep(wait)
 				if recovered {
@@ -143,7 +143,7 @@ func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 				}
 				err := sendingWrites[name](t.Context(), p)
 				if _, open := refused(err); open == recovered || len(backend.calls) != asked || backend.calls[0] != "Check" {
-					t.Fatalf("%s, back %v: asked %v, ended %v", name, recovered, backend.calls, err)
+					t.Fatalf("%s, recovered is %v: the platform got %v, the write returned %v", name, recovered, backend.calls, err)
 				}
 			})
 		}
@@ -191,13 +191,13 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	slices.Sort(counted)
 	slices.Sort(want)
 	if fmt.Sprint(counted) != fmt.Sprint(want) || len(backend.calls) != len(want) {
-		t.Errorf("counted for %v, asked %v", counted, backend.calls)
+		t.Errorf("the budget counted %v, the platform got %v", counted, backend.calls)
 	}
 	backend.calls, exceeded = nil, true
 	err := sendingWrites["start_sign_in"](t.Context(), p)
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(backend.calls) > 0 {
-		t.Errorf("got %v, asked %v", err, backend.calls)
+	var failure *outcome.Error
+	if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter != time.Minute || len(backend.calls) > 0 {
+		t.Errorf("got %v, the platform got %v", err, backend.calls)
 	}
 }
 

@@ -60,19 +60,19 @@ type keyUseRow struct {
 	LastUsedAt time.Time
 }
 
-func newKeyRow(k access.Key) keyRow {
+func newKeyRow(key access.Key) keyRow {
 	return keyRow{
-		Hash: k.Hash[:], ID: cmp.Or(k.ID, newID()), AccountID: ident.Lookup(string(k.Account)),
-		Form: string(k.Form), Hint: storedText(k.Hint), Name: storedText(k.Name), CreatedAt: storedTime(k.CreatedAt),
+		Hash: key.Hash[:], ID: cmp.Or(key.ID, newID()), AccountID: ident.Lookup(string(key.Account)),
+		Form: string(key.Form), Hint: storedText(key.Hint), Name: storedText(key.Name), CreatedAt: storedTime(key.CreatedAt),
 	}
 }
 
 // key fails if the stored bounds cannot be read.
 func (r keyRow) key() (access.Key, error) {
-	k := r.withoutBounds()
+	key := r.withoutBounds()
 	var err error
-	k.Bounds, err = storedBounds{r.Scopes, r.Tenants, r.Networks, r.ExpiresAt}.bounds()
-	return k, err
+	key.Bounds, err = storedBounds{r.Scopes, r.Tenants, r.Networks, r.ExpiresAt}.bounds()
+	return key, err
 }
 
 // withoutBounds returns the key without its bounds, which are in a different table.
@@ -151,8 +151,8 @@ func (s *Store) Member(ctx context.Context, owner access.AccountID, email string
 	return member, err
 }
 
-// RotateKey implements ports.Keys. It holds the account's lock, so that an account that is being
-// closed does not keep the new key.
+// RotateKey implements ports.Keys. It locks the account. Otherwise an account that is being closed at
+// the same time could keep the new key.
 func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
 	row := newKeyRow(fresh)
 	row.AccountID = accountKey(owner)
@@ -206,17 +206,17 @@ func requireRow(res sql.Result, err, refusal error) error {
 }
 
 // AddKey implements ports.IssuedKeys.
-func (s *Store) AddKey(ctx context.Context, k access.Key) error {
-	row := newKeyRow(k)
+func (s *Store) AddKey(ctx context.Context, key access.Key) error {
+	row := newKeyRow(key)
 	return s.inTransaction(ctx, "add key", func(ctx context.Context, tx bun.IDB) error {
 		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
-		if err := insertKey(ctx, tx, row, k.Bounds, s.operator); err != nil {
+		if err := insertKey(ctx, tx, row, key.Bounds, s.operator); err != nil {
 			return err
 		}
 		details := keyDetails(row)
-		addBounds(details, newKeyBoundsRow(row.ID, k.Bounds, s.operator))
+		addBounds(details, newKeyBoundsRow(row.ID, key.Bounds, s.operator))
 		return s.recordAudit(ctx, tx, audit.CreateKey, row.AccountID, details)
 	})
 }
@@ -231,11 +231,11 @@ func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]acces
 	var rows []keyRow
 	err := s.db.Run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		q := keysWithBounds(db, &rows).Order("k.created_at", "k.id")
+		query := keysWithBounds(db, &rows).Order("k.created_at", "k.id")
 		if owner != "" {
-			q = q.Where("k.account_id = ?", accountKey(owner))
+			query = query.Where("k.account_id = ?", accountKey(owner))
 		}
-		return q.Scan(ctx)
+		return query.Scan(ctx)
 	})
 	if err != nil {
 		return nil, err

@@ -37,16 +37,16 @@ func TestKeyFindsCurrentStateOfItsAccount(t *testing.T) {
 		must(t, "change plan", err)
 		_, err = s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
-		c, err := s.Caller(t.Context(), key.Hash)
+		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
 		want := access.Plan{Name: "api_starter", TenantSlots: 3}
-		if c.Account.ID != ann || c.KeyID != key.ID || c.Account.Active || c.Account.Plan != want || c.Account.Email != "ann@example.test" {
-			t.Fatalf("got %+v", c)
+		if caller.Account.ID != ann || caller.KeyID != key.ID || caller.Account.Active || caller.Account.Plan != want || caller.Account.Email != "ann@example.test" {
+			t.Fatalf("got %+v", caller)
 		}
-		a, err := s.Account(t.Context(), ann)
+		account, err := s.Account(t.Context(), ann)
 		must(t, "account", err)
-		if a != c.Account {
-			t.Fatalf("the account is %+v, the caller's %+v", a, c.Account)
+		if account != caller.Account {
+			t.Fatalf("the account is %+v, the caller's %+v", account, caller.Account)
 		}
 	})
 }
@@ -70,12 +70,12 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 		must(t, "rotate", s.RotateKey(t.Context(), ann, old.ID, renamed))
 		_, err := s.Caller(t.Context(), old.Hash)
 		requireRefusal(t, "old key", err, fault.InvalidAPIKey)
-		c, err := s.Caller(t.Context(), apiKey(ann, 2).Hash)
+		caller, err := s.Caller(t.Context(), apiKey(ann, 2).Hash)
 		must(t, "new key", err)
-		if c.Account.ID != ann {
-			t.Fatalf("the new key belongs to %s", c.Account.ID)
+		if caller.Account.ID != ann {
+			t.Fatalf("the new key belongs to %s", caller.Account.ID)
 		}
-		fresh, err := s.IssuedKey(t.Context(), c.KeyID)
+		fresh, err := s.IssuedKey(t.Context(), caller.KeyID)
 		must(t, "find", err)
 		if fresh.Name != old.Name {
 			t.Fatalf("the new key is named %q", fresh.Name)
@@ -206,10 +206,10 @@ func TestReplacedKeyIsInvalidAndItsSuccessorHasItsNameAndAccount(t *testing.T) {
 		}
 		_, err = s.Caller(t.Context(), old.Hash)
 		requireRefusal(t, "the old key", err, fault.InvalidAPIKey)
-		c, err := s.Caller(t.Context(), fresh.Hash)
+		caller, err := s.Caller(t.Context(), fresh.Hash)
 		must(t, "the new key", err)
-		if c.Account.ID != ann {
-			t.Fatalf("the new key belongs to %s", c.Account.ID)
+		if caller.Account.ID != ann {
+			t.Fatalf("the new key belongs to %s", caller.Account.ID)
 		}
 		_, err = s.ReplaceKey(t.Context(), old.ID, apiKey("", 3))
 		requireRefusal(t, "replace again", err, fault.KeyRevoked)

@@ -235,47 +235,47 @@ func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) e
 }
 
 // AuditEntries implements ports.AuditChains.
-func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, q ports.EntryQuery) (ports.EntryPage, error) {
+func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, wanted ports.EntryQuery) (ports.EntryPage, error) {
 	var rows []entryRow
 	err := s.db.Snapshot(ctx, "list audit entries", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
-		query := tx.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).OrderExpr("ae.sequence DESC").Limit(int64(q.Limit) + 1)
-		if q.Before > 0 {
+		query := tx.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).OrderExpr("ae.sequence DESC").Limit(int64(wanted.Limit) + 1)
+		if wanted.Before > 0 {
 			dropped, err := tx.NewSelect().Model((*chainRow)(nil)).Where("ac.account_id = ?", accountKey(owner)).
-				Where("ac.dropped_sequence >= ?", q.Before).Exists(ctx)
+				Where("ac.dropped_sequence >= ?", wanted.Before).Exists(ctx)
 			if err != nil {
 				return err
 			}
 			if dropped {
 				return fault.CursorExpired.With("the entries after this cursor are kept no longer")
 			}
-			query = query.Where("ae.sequence < ?", q.Before)
+			query = query.Where("ae.sequence < ?", wanted.Before)
 		}
-		return whereEntries(query, q).Scan(ctx)
+		return whereEntries(query, wanted).Scan(ctx)
 	})
-	page := ports.EntryPage{More: len(rows) > q.Limit}
-	for _, r := range rows[:min(len(rows), q.Limit)] {
+	page := ports.EntryPage{More: len(rows) > wanted.Limit}
+	for _, r := range rows[:min(len(rows), wanted.Limit)] {
 		page.Entries = append(page.Entries, r.entry())
 	}
 	return page, err
 }
 
-func whereEntries(query *bun.SelectQuery, q ports.EntryQuery) *bun.SelectQuery {
-	if q.Actor != "" {
-		query = query.Where("(ae.actor_id = ? OR ae.actor_name = ? OR ae.actor_type = ?)", storedText(q.Actor), storedText(q.Actor), storedText(q.Actor))
+func whereEntries(query *bun.SelectQuery, wanted ports.EntryQuery) *bun.SelectQuery {
+	if wanted.Actor != "" {
+		query = query.Where("(ae.actor_id = ? OR ae.actor_name = ? OR ae.actor_type = ?)", storedText(wanted.Actor), storedText(wanted.Actor), storedText(wanted.Actor))
 	}
-	if q.Action != "" {
-		query = query.Where("ae.action = ?", storedText(q.Action))
+	if wanted.Action != "" {
+		query = query.Where("ae.action = ?", storedText(wanted.Action))
 	}
-	if len(q.Tenants) > 0 {
-		query = whereIn(query, "ae.tenant_guid", convertAll(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })).
+	if len(wanted.Tenants) > 0 {
+		query = whereIn(query, "ae.tenant_guid", convertAll(wanted.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })).
 			Where("ae.tenant_guid <> ?", ident.Zero)
 	}
-	if !q.From.IsZero() {
-		query = query.Where("ae.created_at >= ?", storedTime(q.From))
+	if !wanted.From.IsZero() {
+		query = query.Where("ae.created_at >= ?", storedTime(wanted.From))
 	}
-	if !q.To.IsZero() {
-		query = query.Where("ae.created_at < ?", storedTime(q.To))
+	if !wanted.To.IsZero() {
+		query = query.Where("ae.created_at < ?", storedTime(wanted.To))
 	}
 	return query
 }

@@ -45,16 +45,16 @@ func pendingEntriesOf(ctx context.Context) *pendingEntries {
 
 // addEntry adds an entry to the pending entries of a transaction. inTransaction stores them in its
 // last step. ctx must be the context that inTransaction passes to its function.
-func addEntry(ctx context.Context, owner string, e audit.Entry) {
+func addEntry(ctx context.Context, owner string, entry audit.Entry) {
 	pending := pendingEntriesOf(ctx)
-	e.Account = access.AccountID(owner)
-	if e.ID == "" {
-		e.ID = newID()
+	entry.Account = access.AccountID(owner)
+	if entry.ID == "" {
+		entry.ID = newID()
 	}
 	if pending.act != nil {
-		e.RequestID, e.ClientIP = pending.act.Entry.RequestID, pending.act.Entry.ClientIP
+		entry.RequestID, entry.ClientIP = pending.act.Entry.RequestID, pending.act.Entry.ClientIP
 	}
-	pending.all = append(pending.all, e)
+	pending.all = append(pending.all, entry)
 }
 
 // endAct makes the transaction end the act of the request, if the request has one. The transaction

@@ -108,19 +108,19 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	}
 	var changed []change[domain.Domain]
 	var gone []domain.Domain
-	for i, d := range stored {
-		p, listed := found[d.Name]
-		delete(found, d.Name)
+	for i, known := range stored {
+		p, listed := found[known.Name]
+		delete(found, known.Name)
 		switch {
 		case listed: // a listed domain whose creation got no answer gets its observation too
-			changed = append(changed, change[domain.Domain]{d, d.Merge(d.As(p, f.Began))})
-		case f.MissedDomains[d.Name] && mayBeMissed(f.Began, rows[i].StoredAt, d.Added):
-			missed, isGone := d.Missed(f.Began)
+			changed = append(changed, change[domain.Domain]{known, known.Merge(known.As(p, f.Began))})
+		case f.MissedDomains[known.Name] && mayBeMissed(f.Began, rows[i].StoredAt, known.Added):
+			missed, isGone := known.Missed(f.Began)
 			if isGone {
-				gone = append(gone, d)
+				gone = append(gone, known)
 				continue
 			}
-			changed = append(changed, change[domain.Domain]{d, missed})
+			changed = append(changed, change[domain.Domain]{known, missed})
 		}
 	}
 	if err := saveDomains(ctx, tx, t.AccountID, changed...); err != nil {

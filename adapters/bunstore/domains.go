@@ -62,17 +62,17 @@ type storedRecord struct {
 	Preference, TTL     int
 }
 
-func newDomainRow(owner string, d domain.Domain) domainRow {
+func newDomainRow(owner string, from domain.Domain) domainRow {
 	return domainRow{
-		AccountID: owner, ID: ident.Lookup(d.ID), TenantID: ident.Lookup(d.TenantID), Name: storedText(d.Name),
-		Added: d.Added, IsDefault: d.Default, Verified: d.Verified, DKIM: d.DKIM, MailReady: d.MailReady,
+		AccountID: owner, ID: ident.Lookup(from.ID), TenantID: ident.Lookup(from.TenantID), Name: storedText(from.Name),
+		Added: from.Added, IsDefault: from.Default, Verified: from.Verified, DKIM: from.DKIM, MailReady: from.MailReady,
 		Records: storedRecords{
-			Verification: newRecords(d.Verification), Service: newRecords(d.Service),
-			Selector1: newRecord(d.Signing.Selector1), Selector2: newRecord(d.Signing.Selector2),
-			Sound: joinDrifts(d.Health.Sound), Drifted: joinDrifts(d.Health.Drifted),
+			Verification: newRecords(from.Verification), Service: newRecords(from.Service),
+			Selector1: newRecord(from.Signing.Selector1), Selector2: newRecord(from.Signing.Selector2),
+			Sound: joinDrifts(from.Health.Sound), Drifted: joinDrifts(from.Health.Drifted),
 		},
-		MX: storedText(d.Status.MX), SPF: storedText(d.Status.SPF), DMARC: storedText(d.Status.DMARC), DKIMStatus: d.Status.DKIM,
-		VerificationSeen: d.Status.VerificationSeen, CheckedAt: storedTime(d.CheckedAt), CreatedAt: storedTime(d.CreatedAt),
+		MX: storedText(from.Status.MX), SPF: storedText(from.Status.SPF), DMARC: storedText(from.Status.DMARC), DKIMStatus: from.Status.DKIM,
+		VerificationSeen: from.Status.VerificationSeen, CheckedAt: storedTime(from.CheckedAt), CreatedAt: storedTime(from.CreatedAt),
 	}
 }
 
@@ -299,11 +299,11 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 		return domain.Domain{}, err
 	}
 	held, known := 0, -1
-	for i, d := range stored {
-		if d.MissingSince.IsZero() {
+	for i, found := range stored {
+		if found.MissingSince.IsZero() {
 			held++
 		}
-		if d.Name == storedText(name) {
+		if found.Name == storedText(name) {
 			known = i
 		}
 	}
@@ -316,23 +316,23 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	if known < 0 {
 		row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
 		_, err := tx.NewInsert().Model(&row).Exec(ctx)
-		d := row.domain()
-		d.JustReserved, d.ReservedAt = true, row.StoredAt.UTC()
-		return d, err
+		found := row.domain()
+		found.JustReserved, found.ReservedAt = true, row.StoredAt.UTC()
+		return found, err
 	}
-	d := stored[known]
+	found := stored[known]
 	if missing {
-		missed := d
-		d = d.ReservedAgain(now)
-		if err := saveDomains(ctx, tx, t.AccountID, change[domain.Domain]{missed, d}); err != nil {
-			return d, err
+		missed := found
+		found = found.ReservedAgain(now)
+		if err := saveDomains(ctx, tx, t.AccountID, change[domain.Domain]{missed, found}); err != nil {
+			return found, err
 		}
 	}
-	if d.Added {
-		return d, nil
+	if found.Added {
+		return found, nil
 	}
-	d.ReservedAt = nextReservation(rows[known].StoredAt, now).UTC()
-	return d, renewDomainReservation(ctx, tx, t.AccountID, d)
+	found.ReservedAt = nextReservation(rows[known].StoredAt, now).UTC()
+	return found, renewDomainReservation(ctx, tx, t.AccountID, found)
 }
 
 // nextReservation returns the time of a new reservation of an unfinished row. The time identifies

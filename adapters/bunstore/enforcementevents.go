@@ -166,28 +166,28 @@ func addCounts(ctx context.Context, tx bun.IDB, counts map[eventCountRow]int) er
 }
 
 // Events implements ports.EnforcementEvents.
-func (s *Store) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
+func (s *Store) Events(ctx context.Context, owner access.AccountID, wanted ports.EventQuery) (ports.EventPage, error) {
 	var page ports.EventPage
 	err := s.db.Snapshot(ctx, "list enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		page = ports.EventPage{Events: []sendlimit.Event{}}
-		if q.Tenant != "" {
+		if wanted.Tenant != "" {
 			held, err := tx.NewSelect().Model((*tenantRow)(nil)).Where("t.account_id = ?", accountKey(owner)).
-				Where("t.guid = ?", ident.Lookup(string(q.Tenant))).Exists(ctx)
+				Where("t.guid = ?", ident.Lookup(string(wanted.Tenant))).Exists(ctx)
 			if err != nil || !held {
 				return cmp.Or(err, tenantNotFound())
 			}
 		}
-		days, err := eventCounts(ctx, tx, owner, q, day, 0, maxUnixTime)
+		days, err := eventCounts(ctx, tx, owner, wanted, day, 0, maxUnixTime)
 		if err != nil {
 			return err
 		}
 		for _, d := range days {
 			page.Total += d.Events
 		}
-		if q.Offset >= page.Total {
+		if wanted.Offset >= page.Total {
 			return nil
 		}
-		page.Events, err = eventPage(ctx, tx, owner, q, days)
+		page.Events, err = eventPage(ctx, tx, owner, wanted, days)
 		return err
 	})
 	return page, err
@@ -198,23 +198,23 @@ const maxUnixTime = 1 << 48 / 1000
 
 // eventPage returns the events of a page. It skips whole days by their counts, then whole hours of
 // the day in which the page begins. It therefore reads and skips at most the rows of one hour.
-func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
-	span, rest := skipToOffset(days, q.Offset)
-	hours, err := eventCounts(ctx, tx, owner, q, hour, span.Starts, span.Starts+day)
+func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
+	span, rest := skipToOffset(days, wanted.Offset)
+	hours, err := eventCounts(ctx, tx, owner, wanted, hour, span.Starts, span.Starts+day)
 	if err != nil {
 		return nil, err
 	}
 	span, rest = skipToOffset(hours, rest)
 	var rows []enforcementRow
 	query := tx.NewSelect().Model(&rows).Where("ev.account_id = ?", accountKey(owner)).Where("ev.id < ?", firstID(span.Starts+hour))
-	if q.Tenant != "" {
-		query = query.Where("ev.tenant_guid = ?", ident.Lookup(string(q.Tenant)))
+	if wanted.Tenant != "" {
+		query = query.Where("ev.tenant_guid = ?", ident.Lookup(string(wanted.Tenant)))
 	}
 	query = onlyVisible(ctx, query, "ev.tenant_guid")
-	if q.Action != "" {
-		query = query.Where("ev.action = ?", string(q.Action))
+	if wanted.Action != "" {
+		query = query.Where("ev.action = ?", string(wanted.Action))
 	}
-	err = query.OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(rest)).Scan(ctx)
+	err = query.OrderExpr("ev.id DESC").Limit(int64(wanted.Limit)).Offset(int64(rest)).Scan(ctx)
 	events := make([]sendlimit.Event, 0, len(rows))
 	for _, r := range rows {
 		events = append(events, r.event())

@@ -75,15 +75,15 @@ func (s *Store) Claim(ctx context.Context, c ports.Claim) (string, bool, error) 
 }
 
 // TakeOver implements ports.Idempotency.
-func (s *Store) TakeOver(ctx context.Context, from string, c ports.Claim) (string, bool, error) {
+func (s *Store) TakeOver(ctx context.Context, from string, claim ports.Claim) (string, bool, error) {
 	attempt := newID()
 	won, err := s.execChanged(ctx, "take an idempotency key over", func(db bun.IDB) (sql.Result, error) {
-		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), c.Key, from).
-			Set("attempt = ?", attempt).Set("fingerprint = ?", c.Fingerprint).Set("answer = NULL").
-			Set("leased_until = ? + ?", s.clock(), c.Lease.Microseconds()).
-			Set("expires_at = ?", storedTime(c.Now.Add(idempotency.Retention))).
+		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), claim.Key, from).
+			Set("attempt = ?", attempt).Set("fingerprint = ?", claim.Fingerprint).Set("answer = NULL").
+			Set("leased_until = ? + ?", s.clock(), claim.Lease.Microseconds()).
+			Set("expires_at = ?", storedTime(claim.Now.Add(idempotency.Retention))).
 			Where("leased_until <= ?", s.clock()).
-			Where("answer IS NULL OR expires_at <= ?", storedTime(c.Now)).Exec(ctx)
+			Where("answer IS NULL OR expires_at <= ?", storedTime(claim.Now)).Exec(ctx)
 	})
 	return attempt, won, err
 }

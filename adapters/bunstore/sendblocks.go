@@ -105,10 +105,10 @@ func applyChanges(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenan
 	return events, nil
 }
 
-func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, c sendlimit.Change, e sendlimit.Event) (changed bool, err error) {
+func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, change sendlimit.Change, e sendlimit.Event) (changed bool, err error) {
 	q := tx.NewUpdate().Model((*mailboxRow)(nil)).Where("m.account_id = ?", state.AccountID).Where("m.tenant_id = ?", state.TenantID).
-		Where("m.id = ?", ident.Lookup(c.Box))
-	if c.Action == sendlimit.Blocked {
+		Where("m.id = ?", ident.Lookup(change.Box))
+	if change.Action == sendlimit.Blocked {
 		q = q.Set("blocked_at = ?", storedTime(e.At)).Where("m.blocked_at IS NULL")
 	} else {
 		q = q.Set("blocked_at = NULL").Where("m.blocked_at IS NOT NULL")
@@ -120,11 +120,11 @@ func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, c sendlim
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	emit(ctx, state.AccountID, event.OfBlock(ident.Lookup(c.Box), e))
-	if c.Action == sendlimit.Blocked {
-		return true, saveBlock(ctx, tx, state.AccountID, c)
+	emit(ctx, state.AccountID, event.OfBlock(ident.Lookup(change.Box), e))
+	if change.Action == sendlimit.Blocked {
+		return true, saveBlock(ctx, tx, state.AccountID, change)
 	}
-	return true, deleteBlock(ctx, tx, state.AccountID, ident.Lookup(c.Box))
+	return true, deleteBlock(ctx, tx, state.AccountID, ident.Lookup(change.Box))
 }
 
 // saveBlock stores the reason of a block, and the scope whose rule blocks the mailbox.

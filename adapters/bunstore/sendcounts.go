@@ -271,10 +271,10 @@ const (
 )
 
 // SendHealth implements ports.SendWatch.
-func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.SendHealth, err error) {
+func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (health ports.SendHealth, err error) {
 	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
-		h = ports.SendHealth{}
-		if err := longestDue(ctx, s, tx, now, &h); err != nil {
+		health = ports.SendHealth{}
+		if err := longestDue(ctx, s, tx, now, &health); err != nil {
 			return err
 		}
 		limited := enforceable(tx.NewSelect()).Join(sendStateOfTenant).
@@ -282,15 +282,15 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.
 		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
 			storedTime(behind), storedTime(now.Add(maxClockSkew)), storedTime(behind), storedTime(behind.Add(-maxMarkLag))).
-			Scan(ctx, &h.Limited, &h.Behind); err != nil {
+			Scan(ctx, &health.Limited, &health.Behind); err != nil {
 			return err
 		}
 		return tx.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
 			Join("JOIN "+tenantOfMailbox).
 			ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN NOT "+enforceableTenant+" THEN 1 END)", string(tenant.ConsentGranted), string(tenant.BootstrapReady)).
-			Scan(ctx, &h.Blocked, &h.Stranded)
+			Scan(ctx, &health.Blocked, &health.Stranded)
 	})
-	return h, err
+	return health, err
 }
 
 // longestDue sets when the tenant that has waited longest became due.

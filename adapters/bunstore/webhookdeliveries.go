@@ -245,7 +245,7 @@ func (s *Store) ReleaseDelivery(ctx context.Context, owner access.AccountID, d w
 }
 
 // ListDeliveries implements ports.Deliveries.
-func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q ports.DeliveryQuery) ([]webhook.Delivery, error) {
+func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, wanted ports.DeliveryQuery) ([]webhook.Delivery, error) {
 	var rows []deliveryRow
 	err := s.db.Snapshot(ctx, "list deliveries", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
@@ -254,12 +254,12 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 			return err
 		}
 		list := tx.NewSelect().Model(&rows).Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).
-			Order("wd.id DESC").Limit(int64(q.Limit))
-		if q.Status != "" {
-			list = list.Where("wd.status = ?", string(q.Status))
+			Order("wd.id DESC").Limit(int64(wanted.Limit))
+		if wanted.Status != "" {
+			list = list.Where("wd.status = ?", string(wanted.Status))
 		}
-		if q.Before != "" {
-			list = list.Where("wd.id < ?", ident.Lookup(q.Before))
+		if wanted.Before != "" {
+			list = list.Where("wd.id < ?", ident.Lookup(wanted.Before))
 		}
 		return list.Scan(ctx)
 	})

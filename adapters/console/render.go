@@ -33,12 +33,12 @@ var policy = func() string {
 }()
 
 func setSecurityHeaders(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
+	headers := w.Header()
+	headers.Set("Content-Security-Policy", policy)
+	headers.Set("Referrer-Policy", "no-referrer")
+	headers.Set("Cache-Control", "no-store")
+	headers.Set("X-Content-Type-Options", "nosniff")
+	headers.Set("X-Frame-Options", "DENY")
 }
 
 // statusOf maps the kind of an error to the HTTP status of its page.

@@ -163,17 +163,17 @@ func (c client) exchangeOnce(ctx context.Context, network string, limit time.Dur
 }
 
 func newQuery(q question, mode queryMode) *wire.Msg {
-	m := new(wire.Msg)
-	m.SetQuestion(wire.Fqdn(q.name), q.qtype)
-	m.Id = wire.Id()
+	msg := new(wire.Msg)
+	msg.SetQuestion(wire.Fqdn(q.name), q.qtype)
+	msg.Id = wire.Id()
 	// The AD flag in a query asks a validating resolver to set AD in an answer that passed DNSSEC
 	// validation (RFC 6840).
-	m.AuthenticatedData = mode.recurse
-	m.RecursionDesired, m.CheckingDisabled = mode.recurse, mode.checkingDisabled
+	msg.AuthenticatedData = mode.recurse
+	msg.RecursionDesired, msg.CheckingDisabled = mode.recurse, mode.checkingDisabled
 	if !mode.noEDNS {
-		m.SetEdns0(ednsSize, false)
+		msg.SetEdns0(ednsSize, false)
 	}
-	return m
+	return msg
 }
 
 // buffers holds buffers for packets. A buffer can be reused after Unpack, because Unpack copies the
@@ -204,15 +204,15 @@ func readAnswer(c messageConn, id uint16, q question) (*wire.Msg, error) {
 
 // isAnswerTo reports whether m is the answer to query id about q. A server that could not parse the
 // query may omit the question.
-func isAnswerTo(m *wire.Msg, id uint16, q question) bool {
-	if m.Id != id || !m.Response || m.Opcode != wire.OpcodeQuery {
+func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
+	if msg.Id != id || !msg.Response || msg.Opcode != wire.OpcodeQuery {
 		return false
 	}
-	if len(m.Question) == 0 {
-		return m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented
+	if len(msg.Question) == 0 {
+		return msg.Rcode == wire.RcodeFormatError || msg.Rcode == wire.RcodeNotImplemented
 	}
-	asked := m.Question[0]
-	return len(m.Question) == 1 && asked.Qtype == q.qtype && asked.Qclass == wire.ClassINET &&
+	asked := msg.Question[0]
+	return len(msg.Question) == 1 && asked.Qtype == q.qtype && asked.Qclass == wire.ClassINET &&
 		strings.EqualFold(asked.Name, wire.Fqdn(q.name))
 }
 

@@ -84,27 +84,27 @@ type Reader struct {
 
 // New returns a Reader. It logs and ignores resolvers whose address is invalid. If no resolver is
 // valid, each read has the reason zone_cut_unknown.
-func New(o Options) *Reader {
-	log := o.Log
+func New(options Options) *Reader {
+	log := options.Log
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	now := o.Now
+	now := options.Now
 	if now == nil {
 		now = time.Now
 	}
 	return &Reader{
 		client: client{
-			udp:     cmp.Or(o.UDPTimeout, 2*time.Second),
-			tcp:     cmp.Or(o.TCPTimeout, 3*time.Second),
+			udp:     cmp.Or(options.UDPTimeout, 2*time.Second),
+			tcp:     cmp.Or(options.TCPTimeout, 3*time.Second),
 			servers: newSlots(maxToServers),
 			trusted: newSlots(maxToTrusted),
 		},
-		resolvers:    resolverAddrs(o.Resolvers, log),
-		recursive:    o.Recursive,
-		port:         uint16(cmp.Or(o.Port, 53)),
-		allowPrivate: o.AllowPrivate,
-		timeout:      cmp.Or(o.Timeout, 8*time.Second),
+		resolvers:    resolverAddrs(options.Resolvers, log),
+		recursive:    options.Recursive,
+		port:         uint16(cmp.Or(options.Port, 53)),
+		allowPrivate: options.AllowPrivate,
+		timeout:      cmp.Or(options.Timeout, 8*time.Second),
 		now:          now,
 		log:          log,
 	}

@@ -61,22 +61,22 @@ func (p *SendingPlatform) Put(accounts ...integration.Account) {
 	}
 }
 
-func (p *SendingPlatform) put(a integration.Account) {
+func (p *SendingPlatform) put(account integration.Account) {
 	p.serial++
-	at := slices.IndexFunc(p.accounts, func(o integration.Account) bool { return integration.SameAddress(o.Address, a.Address) })
-	if a.ID == "" && at >= 0 {
-		a.ID = p.accounts[at].ID
+	at := slices.IndexFunc(p.accounts, func(o integration.Account) bool { return integration.SameAddress(o.Address, account.Address) })
+	if account.ID == "" && at >= 0 {
+		account.ID = p.accounts[at].ID
 	}
-	if a.ID == "" {
-		a.ID = fmt.Sprintf("account-%d", p.serial)
+	if account.ID == "" {
+		account.ID = fmt.Sprintf("account-%d", p.serial)
 	}
-	if a.Stamp == "" {
-		a.Stamp = fmt.Sprintf("stamp-%d", p.serial)
+	if account.Stamp == "" {
+		account.Stamp = fmt.Sprintf("stamp-%d", p.serial)
 	}
 	if at >= 0 {
-		p.accounts[at] = a
+		p.accounts[at] = account
 	} else {
-		p.accounts = append(p.accounts, a)
+		p.accounts = append(p.accounts, account)
 	}
 }
 

@@ -136,17 +136,17 @@ const auditCursor = "audit"
 
 // query returns the query of the input. A key that is limited to some tenants gets only their entries.
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
-	q := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
+	wanted := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {
-		q.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+		wanted.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
-		q.Tenants = visible
+		wanted.Tenants = visible
 	}
 	var wrong []refusal.ProblemField
 	for _, bound := range []struct {
 		name, raw string
 		into      *time.Time
-	}{{"from", in.From, &q.From}, {"to", in.To, &q.To}} {
+	}{{"from", in.From, &wanted.From}, {"to", in.To, &wanted.To}} {
 		if bound.raw == "" {
 			continue
 		}
@@ -155,32 +155,32 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 			wrong = append(wrong, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &wanted.Limit) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	if in.After != "" {
 		var err error
-		if q.Before, err = sequenceOf(auditCursor, in.After); err != nil {
+		if wanted.Before, err = sequenceOf(auditCursor, in.After); err != nil {
 			wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
 		}
 	}
 	if wrong != nil {
-		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+		return wanted, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
-	return q, nil
+	return wanted, nil
 }
 
-func newAuditEntry(e audit.Entry) auditEntry {
+func newAuditEntry(stored audit.Entry) auditEntry {
 	shown := auditEntry{
-		ID: e.ID, Sequence: e.Sequence, At: e.At.UTC(), Actor: auditActor{Type: string(e.Actor.Type), ID: e.Actor.ID, Name: e.Actor.Name},
-		Action: string(e.Action), TenantID: textOrNil(string(e.Tenant)), Outcome: auditOutcome{Code: textOrNil(e.Outcome.Code)},
-		RequestID: textOrNil(e.RequestID), ClientIP: textOrNil(e.ClientIP), PreviousHash: e.PreviousHash, Hash: e.Hash,
+		ID: stored.ID, Sequence: stored.Sequence, At: stored.At.UTC(), Actor: auditActor{Type: string(stored.Actor.Type), ID: stored.Actor.ID, Name: stored.Actor.Name},
+		Action: string(stored.Action), TenantID: textOrNil(string(stored.Tenant)), Outcome: auditOutcome{Code: textOrNil(stored.Outcome.Code)},
+		RequestID: textOrNil(stored.RequestID), ClientIP: textOrNil(stored.ClientIP), PreviousHash: stored.PreviousHash, Hash: stored.Hash,
 	}
-	if e.Outcome.Status != 0 {
-		shown.Outcome.Status = &e.Outcome.Status
+	if stored.Outcome.Status != 0 {
+		shown.Outcome.Status = &stored.Outcome.Status
 	}
-	if e.Subject != (audit.Subject{}) {
-		shown.Subject.object = &auditSubject{Type: e.Subject.Type, ID: e.Subject.ID}
+	if stored.Subject != (audit.Subject{}) {
+		shown.Subject.object = &auditSubject{Type: stored.Subject.Type, ID: stored.Subject.ID}
 	}
 	return shown
 }

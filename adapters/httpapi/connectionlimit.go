@@ -87,22 +87,22 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	if l.open == nil {
 		l.open, l.byClient = map[net.Conn]*openConnection{}, map[string]*clientConnections{}
 	}
-	c := l.clientOf(conn)
-	c.open++
-	l.open[conn] = &openConnection{client: c, waiting: c.waiting.PushBack(conn)}
+	client := l.clientOf(conn)
+	client.open++
+	l.open[conn] = &openConnection{client: client, waiting: client.waiting.PushBack(conn)}
 	switch {
-	case !c.trusted && c.open > max(1, l.Max/2):
+	case !client.trusted && client.open > max(1, l.Max/2):
 		l.closed.OfClient++
 	case len(l.open) > l.Max:
 		l.closed.OfAll++
 		if largest := l.largestClient(); largest.waiting.Len() > 0 {
-			c = largest
+			client = largest
 		}
 	default:
 		return nil
 	}
-	l.warn(c)
-	surplus = c.waiting.Front().Value.(net.Conn)
+	l.warn(client)
+	surplus = client.waiting.Front().Value.(net.Conn)
 	l.drop(surplus)
 	return surplus
 }

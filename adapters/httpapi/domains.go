@@ -219,18 +219,18 @@ func entryOf(d domain.Domain) domainEntry {
 		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
 
-func addedOf(a domains.Added) addedDomain {
+func addedOf(result domains.Added) addedDomain {
 	status := "added"
-	if a.Exists {
+	if result.Exists {
 		status = "exists"
 	}
 	return addedDomain{
-		Status: status, TenantID: string(a.Domain.TenantGUID),
-		Domain:                      domainState{DomainName: a.Domain.Name, IsDefault: a.Domain.Default, IsVerified: a.Domain.Verified},
-		VerificationDNSRecords:      convertAll(a.Domain.Verification, recordOf),
-		ServiceConfigurationRecords: serviceRecords(a.Domain),
-		LiveDNSStatus:               liveOf(a.Live),
-		DKIMVerificationState:       dkimSentence{Status: a.DKIM.Status, Message: a.DKIM.Message},
+		Status: status, TenantID: string(result.Domain.TenantGUID),
+		Domain:                      domainState{DomainName: result.Domain.Name, IsDefault: result.Domain.Default, IsVerified: result.Domain.Verified},
+		VerificationDNSRecords:      convertAll(result.Domain.Verification, recordOf),
+		ServiceConfigurationRecords: serviceRecords(result.Domain),
+		LiveDNSStatus:               liveOf(result.Live),
+		DKIMVerificationState:       dkimSentence{Status: result.DKIM.Status, Message: result.DKIM.Message},
 	}
 }
 

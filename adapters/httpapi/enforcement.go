@@ -85,24 +85,24 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 }
 
 func (in *eventsInput) query() (ports.EventQuery, error) {
-	q := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
+	wanted := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
 	if in.TenantID != "" {
-		q.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
+		wanted.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
 	}
 	var wrong []refusal.ProblemField
-	if in.Action != "" && !q.Action.Known() {
+	if in.Action != "" && !wanted.Action.Known() {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &q.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &wanted.Limit) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
 	}
-	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &q.Offset) {
+	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &wanted.Offset) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
 	if wrong != nil {
-		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+		return wanted, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
-	return q, nil
+	return wanted, nil
 }
 
 // parsePlainInt parses a decimal integer without sign or leading zeros into *into. It returns false

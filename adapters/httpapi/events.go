@@ -101,34 +101,34 @@ func eventOperations(api huma.API, service *events.Service) {
 }
 
 // query returns the query of the input. A key that is limited to some tenants gets only their events.
-func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Duration, err error) {
-	q = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
+func (in *logInput) query(ctx context.Context) (wanted ports.LogQuery, wait time.Duration, err error) {
+	wanted = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
 	var wrong []refusal.ProblemField
 	refuse := func(name, message string) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query." + name, Message: message})
 	}
 	if in.TenantID != "" {
-		q.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+		wanted.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
-		q.Tenants = visible
+		wanted.Tenants = visible
 	}
 	if in.Types != "" {
 		for name := range strings.SplitSeq(in.Types, ",") {
-			q.Types = append(q.Types, event.Type(name))
+			wanted.Types = append(wanted.Types, event.Type(name))
 		}
-		slices.Sort(q.Types)
-		q.Types = slices.Compact(q.Types)
+		slices.Sort(wanted.Types)
+		wanted.Types = slices.Compact(wanted.Types)
 		known := event.Types()
-		if slices.ContainsFunc(q.Types, func(t event.Type) bool { return !slices.Contains(known, t) }) {
+		if slices.ContainsFunc(wanted.Types, func(t event.Type) bool { return !slices.Contains(known, t) }) {
 			refuse("types", "must be types of events, separated by commas")
 		}
 	}
 	if in.After != "" && in.After != endOfEvents {
-		if q.After, err = sequenceOf(eventCursors, in.After); err != nil {
+		if wanted.After, err = sequenceOf(eventCursors, in.After); err != nil {
 			refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &wanted.Limit) {
 		refuse("limit", "must be an integer from 1 to 100")
 	}
 	seconds := 0
@@ -136,9 +136,9 @@ func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Dura
 		refuse("wait_seconds", "must be an integer from 0 to 30")
 	}
 	if wrong != nil {
-		return q, 0, refusal.Invalid("a query parameter is not valid", wrong...)
+		return wanted, 0, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
-	return q, time.Duration(seconds) * time.Second, nil
+	return wanted, time.Duration(seconds) * time.Second, nil
 }
 
 func loggedEventOf(e event.Event) loggedEvent {

@@ -191,39 +191,39 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
 		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
-	var c mailboxes.Change
+	var changes mailboxes.Change
 	name, named := b.members["display_name"]
 	limit, limited := b.members["daily_send_limit"]
 	clearing, cleared := b.members["clear_send_limit"]
 	if unknown := b.unknown(); len(unknown) > 0 && (named || limited || cleared) {
-		return c, refusal.Invalid("the body has unknown members", unknown...)
+		return changes, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if named {
 		var text *string
 		if err := json.Unmarshal(name, &text); err != nil || text == nil {
-			return c, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.display_name", Message: "expected string"})
+			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.display_name", Message: "expected string"})
 		}
 		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "display_name")
 		if err != nil {
-			return c, err
+			return changes, err
 		}
-		c.DisplayName = &canonical
+		changes.DisplayName = &canonical
 	}
 	if cleared {
 		var clear *bool
 		if err := json.Unmarshal(clearing, &clear); err != nil || clear == nil {
-			return c, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.clear_send_limit", Message: "expected boolean"})
+			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.clear_send_limit", Message: "expected boolean"})
 		}
 		if limited {
-			return c, refusal.Invalid("daily_send_limit and clear_send_limit exclude each other", refusal.ProblemField{Location: "body.clear_send_limit", Message: "not together with daily_send_limit"})
+			return changes, refusal.Invalid("daily_send_limit and clear_send_limit exclude each other", refusal.ProblemField{Location: "body.clear_send_limit", Message: "not together with daily_send_limit"})
 		}
-		c.ClearSendLimit = *clear
+		changes.ClearSendLimit = *clear
 	}
 	if limited {
 		perDay := wholeNumber(limit)
-		c.DailySendLimit = &perDay
+		changes.DailySendLimit = &perDay
 	}
-	return c, nil
+	return changes, nil
 }
 
 // unknown returns the members that are not allowed, in the form in which huma reports them for
@@ -385,12 +385,12 @@ func updatedOf(m mailbox.Mailbox) updatedMailbox {
 		AccountEnabled: m.AccountEnabled}}
 }
 
-func usageOf(u mailbox.Usage) mailboxUsage {
-	out := mailboxUsage{MailboxID: u.Mailbox.ID, PrimarySMTP: u.Mailbox.Address, DisplayName: u.Mailbox.DisplayName,
-		AccountEnabled: u.Mailbox.AccountEnabled, DailySendLimit: limitOrNil(u.Limit), SendsToday: u.Mailbox.SendsToday,
-		SendsTodayAt: timeOrNil(u.Mailbox.SendsTodayAt), IsBlocked: u.Blocked, BlockedAt: timeOrNil(u.Mailbox.BlockedAt)}
-	if u.Limit > 0 {
-		out.RemainingSends, out.UtilizationPct = &u.Remaining, &u.Percent
+func usageOf(usage mailbox.Usage) mailboxUsage {
+	out := mailboxUsage{MailboxID: usage.Mailbox.ID, PrimarySMTP: usage.Mailbox.Address, DisplayName: usage.Mailbox.DisplayName,
+		AccountEnabled: usage.Mailbox.AccountEnabled, DailySendLimit: limitOrNil(usage.Limit), SendsToday: usage.Mailbox.SendsToday,
+		SendsTodayAt: timeOrNil(usage.Mailbox.SendsTodayAt), IsBlocked: usage.Blocked, BlockedAt: timeOrNil(usage.Mailbox.BlockedAt)}
+	if usage.Limit > 0 {
+		out.RemainingSends, out.UtilizationPct = &usage.Remaining, &usage.Percent
 	}
 	return out
 }

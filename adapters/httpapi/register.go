@@ -95,20 +95,20 @@ func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func
 }
 
 // operations registers all operations and completes the document.
-func operations(api huma.API, o Options) {
-	tenantOperations(api, o.Tenants)
-	domainOperations(api, o.Domains)
-	dnsOperations(api, o.Domains)
-	provisioningOperations(api, o.DNSRuns)
-	mailboxOperations(api, o.Mailboxes)
-	sendLimitOperations(api, o.SendLimits)
-	enforcementOperations(api, o.Enforcement)
-	integrationOperations(api, o.Integrations)
-	eventOperations(api, o.Events)
-	webhookOperations(api, o.Webhooks)
-	keyOperations(api, o.Guard.Keys)
-	describeCaller(api, o)
-	auditOperations(api, o.Audit)
+func operations(api huma.API, options Options) {
+	tenantOperations(api, options.Tenants)
+	domainOperations(api, options.Domains)
+	dnsOperations(api, options.Domains)
+	provisioningOperations(api, options.DNSRuns)
+	mailboxOperations(api, options.Mailboxes)
+	sendLimitOperations(api, options.SendLimits)
+	enforcementOperations(api, options.Enforcement)
+	integrationOperations(api, options.Integrations)
+	eventOperations(api, options.Events)
+	webhookOperations(api, options.Webhooks)
+	keyOperations(api, options.Guard.Keys)
+	describeCaller(api, options)
+	auditOperations(api, options.Audit)
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 

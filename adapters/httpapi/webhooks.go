@@ -287,9 +287,9 @@ func (b *updateWebhook) UnmarshalJSON(raw []byte) error {
 // change returns the requested change, or invalid_request. It accepts an empty change, because the
 // use case refuses it, after it has checked the ownership.
 func (b updateWebhook) change() (webhooks.Change, error) {
-	var c webhooks.Change
+	var changes webhooks.Change
 	if b.members == nil {
-		return c, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
+		return changes, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
 	var types []string
 	var status string
@@ -298,16 +298,16 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 		var ok bool
 		switch raw := b.members[name]; name {
 		case "url":
-			ok = memberOf(raw, &c.URL)
+			ok = memberOf(raw, &changes.URL)
 		case "event_types":
 			ok = json.Unmarshal(raw, &types) == nil
-			c.Types = new([]event.Type)
+			changes.Types = new([]event.Type)
 		case "description":
-			c.Description = new(string)
-			ok = json.Unmarshal(raw, c.Description) == nil && utf8.RuneCountInString(*c.Description) <= webhook.MaxDescription
+			changes.Description = new(string)
+			ok = json.Unmarshal(raw, changes.Description) == nil && utf8.RuneCountInString(*changes.Description) <= webhook.MaxDescription
 		case "status":
 			ok = json.Unmarshal(raw, &status) == nil && (status == string(webhook.Enabled) || status == string(webhook.Disabled))
-			c.Status = pointerTo(webhook.Status(status))
+			changes.Status = pointerTo(webhook.Status(status))
 		default:
 			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
 			continue
@@ -318,15 +318,15 @@ func (b updateWebhook) change() (webhooks.Change, error) {
 	}
 	switch {
 	case len(wrong) > 0:
-		return c, refusal.Invalid("a member has the wrong type", wrong...)
+		return changes, refusal.Invalid("a member has the wrong type", wrong...)
 	case len(unknown) > 0 && len(unknown) < len(b.members):
-		return c, refusal.Invalid("the body has unknown members", unknown[:min(len(unknown), maxFields)]...)
-	case c.Types == nil:
-		return c, nil
+		return changes, refusal.Invalid("the body has unknown members", unknown[:min(len(unknown), maxFields)]...)
+	case changes.Types == nil:
+		return changes, nil
 	}
 	var err error
-	*c.Types, err = webhook.ParseTypes(types)
-	return c, err
+	*changes.Types, err = webhook.ParseTypes(types)
+	return changes, err
 }
 
 // webhookMembers maps each member of updateWebhook to the description of its valid values.

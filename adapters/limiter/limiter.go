@@ -57,16 +57,16 @@ var _ ports.Limiter = (*Limiter)(nil)
 
 // Open returns a Limiter. It fails only when the URL is invalid. It does not fail if Redis cannot
 // be reached. It then probes Redis in the background until Redis answers.
-func Open(ctx context.Context, o Options) (*Limiter, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+func Open(ctx context.Context, options Options) (*Limiter, error) {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{local: newCounters(), slots: newLocalSlots(), waits: newLocalWaits(), lease: cmp.Or(o.Lease, 30*time.Second)}
-	if o.URL == "" {
+	l := &Limiter{local: newCounters(), slots: newLocalSlots(), waits: newLocalWaits(), lease: cmp.Or(options.Lease, 30*time.Second)}
+	if options.URL == "" {
 		return l, nil
 	}
 	var err error
-	if l.shared, err = connect(ctx, o); err != nil {
+	if l.shared, err = connect(ctx, options); err != nil {
 		return nil, fmt.Errorf("redis_url: %w", err)
 	}
 	return l, nil

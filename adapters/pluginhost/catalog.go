@@ -39,14 +39,14 @@ func readCatalog(dir string) ([]Entry, error) {
 		return nil, fmt.Errorf("plugin catalog %s: %w", path, err)
 	}
 	seen := map[string]bool{}
-	for _, e := range catalog.Plugins {
-		if err := e.check(); err != nil {
-			return nil, fmt.Errorf("plugin catalog %s: plugin %q: %w", path, e.Name, err)
+	for _, listed := range catalog.Plugins {
+		if err := listed.check(); err != nil {
+			return nil, fmt.Errorf("plugin catalog %s: plugin %q: %w", path, listed.Name, err)
 		}
-		if seen[e.Name] {
-			return nil, fmt.Errorf("plugin catalog %s: plugin %q is listed twice", path, e.Name)
+		if seen[listed.Name] {
+			return nil, fmt.Errorf("plugin catalog %s: plugin %q is listed twice", path, listed.Name)
 		}
-		seen[e.Name] = true
+		seen[listed.Name] = true
 	}
 	return catalog.Plugins, nil
 }

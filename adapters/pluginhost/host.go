@@ -125,21 +125,21 @@ type Host struct {
 
 // New returns a host for the plugins of the catalog. It starts no process. It fails when the
 // catalog is missing or invalid.
-func New(o Options) (*Host, error) {
-	if o.Dir == "" {
+func New(options Options) (*Host, error) {
+	if options.Dir == "" {
 		dir, err := defaultPluginDir()
 		if err != nil {
 			return nil, err
 		}
-		o.Dir = dir
+		options.Dir = dir
 	}
-	o = o.withDefaults()
-	sum := catalogSum(o.Dir)
-	entries, err := readCatalog(o.Dir)
+	options = options.withDefaults()
+	sum := catalogSum(options.Dir)
+	entries, err := readCatalog(options.Dir)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, catalog: sum, plugins: make(map[string]*supervisor, len(entries))}
+	h := &Host{options: options, catalog: sum, plugins: make(map[string]*supervisor, len(entries))}
 	for _, e := range entries {
 		h.plugins[e.Name] = newSupervisor(h, e)
 	}

@@ -41,8 +41,8 @@ type instance struct {
 // time, and when the described name or kind differs from the entry. If launch fails, no process is
 // left.
 func (s *supervisor) launch(entry Entry) (*instance, error) {
-	o := s.host.options
-	files, err := verified.Open(filepath.Join(o.Dir, entry.File), entry.SHA256)
+	options := s.host.options
+	files, err := verified.Open(filepath.Join(options.Dir, entry.File), entry.SHA256)
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +50,9 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 	p, err := wire.Start(wire.Launch{
 		Exe:     files.Path(),
 		Name:    entry.File,
-		Env:     pluginEnvironment(entry.Name, o.Env, o.TelemetryHeaders),
+		Env:     pluginEnvironment(entry.Name, options.Env, options.TelemetryHeaders),
 		OnLine:  func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
-		Limits:  o.Limits,
+		Limits:  options.Limits,
 		Timeout: s.policy.StartTimeout,
 	})
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 	if err == nil && (d.Name != entry.Name || string(d.Kind) != entry.Kind) {
 		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, unlike the catalog", d.Name, d.Kind)
 	}
-	if err == nil && o.Waits != nil {
-		err = p.ShareWaits(ctx, pluginWaits{entry.Name, o.Waits})
+	if err == nil && options.Waits != nil {
+		err = p.ShareWaits(ctx, pluginWaits{entry.Name, options.Waits})
 	}
 	if err != nil {
 		i.release(0)

@@ -61,22 +61,22 @@ func downError(cause string, retryAfter time.Duration) error {
 func (s *supervisor) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Status{
+	reported := Status{
 		Name: s.entry.Name, Version: s.entry.Version, State: Idle,
 		Starts: s.starts, Hangs: s.hangs, Crashes: s.crashes, LastError: s.lastError, RetryAt: s.retryAt,
 	}
 	_, crashLoop := s.policy.restartDelay(max(s.crashes, 1))
 	switch {
 	case s.closed:
-		st.State = Closed
+		reported.State = Closed
 	case s.running != nil:
-		st.State, st.PID, st.Calls, st.Limits = Running, s.running.process.PID(), s.running.calls, s.running.process.Limits()
+		reported.State, reported.PID, reported.Calls, reported.Limits = Running, s.running.process.PID(), s.running.calls, s.running.process.Limits()
 	case s.starting != nil:
-		st.State = Starting
+		reported.State = Starting
 	case crashLoop:
-		st.State = CrashLoop
+		reported.State = CrashLoop
 	case time.Now().Before(s.retryAt):
-		st.State = Waiting
+		reported.State = Waiting
 	}
-	return st
+	return reported
 }

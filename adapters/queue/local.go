@@ -106,15 +106,15 @@ func (l *Local) startDue() {
 	}
 }
 
-func (l *Local) run(e *entry) {
-	delay, retry := l.options.handle(l.handlerCtx, l.handlers, e.Wakeup, e.failures)
+func (l *Local) run(due *entry) {
+	delay, retry := l.options.handle(l.handlerCtx, l.handlers, due.Wakeup, due.failures)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.scheduler.done(e)
+	l.scheduler.done(due)
 	if retry {
-		e.failures++
-		e.At = time.Now().Add(delay)
-		l.scheduler.add(e)
+		due.failures++
+		due.At = time.Now().Add(delay)
+		l.scheduler.add(due)
 	}
 	l.startDue()
 	if !l.working && l.scheduler.running == 0 {

@@ -49,21 +49,21 @@ func newScheduler(maxHandlers int) scheduler {
 }
 
 // add enqueues a wake-up. If the job has a waiting wake-up, it keeps the earlier of the two.
-func (s *scheduler) add(e *entry) {
-	if s.active[e.job()] {
-		if known := s.rerun[e.job()]; known == nil || e.At.Before(known.At) {
-			s.rerun[e.job()] = e
+func (s *scheduler) add(added *entry) {
+	if s.active[added.job()] {
+		if known := s.rerun[added.job()]; known == nil || added.At.Before(known.At) {
+			s.rerun[added.job()] = added
 		}
 		return
 	}
-	known := s.waiting[e.job()]
+	known := s.waiting[added.job()]
 	if known == nil {
-		s.waiting[e.job()] = e
-		heap.Push(&s.later, e)
+		s.waiting[added.job()] = added
+		heap.Push(&s.later, added)
 		return
 	}
-	if known.heapIndex >= 0 && e.At.Before(known.At) {
-		known.At = e.At
+	if known.heapIndex >= 0 && added.At.Before(known.At) {
+		known.At = added.At
 		heap.Fix(&s.later, known.heapIndex)
 	}
 }
@@ -72,12 +72,12 @@ func (s *scheduler) add(e *entry) {
 // round-robin and skips groups that have used their share. It returns nil if nothing can start.
 func (s *scheduler) take(now time.Time) *entry {
 	for len(s.later) > 0 && !s.later[0].At.After(now) {
-		e := heap.Pop(&s.later).(*entry)
-		group := fairnessGroup(e.Wakeup)
+		taken := heap.Pop(&s.later).(*entry)
+		group := fairnessGroup(taken.Wakeup)
 		if len(s.due[group]) == 0 {
 			s.rotation = append(s.rotation, group)
 		}
-		s.due[group] = append(s.due[group], e)
+		s.due[group] = append(s.due[group], taken)
 	}
 	if s.running >= s.maxHandlers {
 		return nil
@@ -88,7 +88,7 @@ func (s *scheduler) take(now time.Time) *entry {
 		return nil
 	}
 	group := s.rotation[next]
-	e := s.due[group][0]
+	taken := s.due[group][0]
 	s.due[group] = s.due[group][1:]
 	s.rotation = slices.Delete(s.rotation, next, next+1)
 	if len(s.due[group]) > 0 {
@@ -96,11 +96,11 @@ func (s *scheduler) take(now time.Time) *entry {
 	} else {
 		delete(s.due, group)
 	}
-	delete(s.waiting, e.job())
-	s.active[e.job()] = true
+	delete(s.waiting, taken.job())
+	s.active[taken.job()] = true
 	s.busy[group]++
 	s.running++
-	return e
+	return taken
 }
 
 // groups returns the number of groups that have due wake-ups or running handlers.
@@ -116,15 +116,15 @@ func (s *scheduler) groups() int {
 
 // done records that the handler of an entry from take has returned. If the job was woken while the
 // handler ran, done enqueues the new wake-up.
-func (s *scheduler) done(e *entry) {
-	delete(s.active, e.job())
+func (s *scheduler) done(ended *entry) {
+	delete(s.active, ended.job())
 	s.running--
-	group := fairnessGroup(e.Wakeup)
+	group := fairnessGroup(ended.Wakeup)
 	if s.busy[group]--; s.busy[group] == 0 {
 		delete(s.busy, group)
 	}
-	if rerun := s.rerun[e.job()]; rerun != nil {
-		delete(s.rerun, e.job())
+	if rerun := s.rerun[ended.job()]; rerun != nil {
+		delete(s.rerun, ended.job())
 		s.add(rerun)
 	}
 }
@@ -133,12 +133,12 @@ func (s *scheduler) done(e *entry) {
 func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	kinds := map[string]ports.Backlog{}
 	for _, entries := range []map[jobKey]*entry{s.waiting, s.rerun} {
-		for key, e := range entries {
-			b := kinds[key.kind]
-			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: b.Waiting + 1, Late: max(b.Late, now.Sub(e.At))}
+		for key, waiting := range entries {
+			counted := kinds[key.kind]
+			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: counted.Waiting + 1, Late: max(counted.Late, now.Sub(waiting.At))}
 		}
 	}
-	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
+	return slices.SortedFunc(maps.Values(kinds), func(a, counted ports.Backlog) int { return strings.Compare(a.Kind, counted.Kind) })
 }
 
 // nextAt returns the time at which the next wake-up becomes due. It returns false if there is none.

@@ -101,14 +101,14 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 	if strings.EqualFold(attr(n, "method"), "post") {
 		f.method = http.MethodPost
 	}
-	for c := range n.Descendants() {
-		name, kind := attr(c, "name"), strings.ToLower(attr(c, "type"))
+	for child := range n.Descendants() {
+		name, kind := attr(child, "name"), strings.ToLower(attr(child, "type"))
 		switch {
-		case c.Type != html.ElementNode:
-		case c.Data == "button" && (kind == "" || kind == "submit"), c.Data == "input" && kind == "submit":
-			f.buttons = append(f.buttons, button{name, attr(c, "value")})
-		case c.Data == "input" && name != "" && kind != "button" && kind != "reset":
-			f.values.Add(name, attr(c, "value"))
+		case child.Type != html.ElementNode:
+		case child.Data == "button" && (kind == "" || kind == "submit"), child.Data == "input" && kind == "submit":
+			f.buttons = append(f.buttons, button{name, attr(child, "value")})
+		case child.Data == "input" && name != "" && kind != "button" && kind != "reset":
+			f.values.Add(name, attr(child, "value"))
 		}
 	}
 	return f, nil

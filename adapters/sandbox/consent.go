@@ -57,27 +57,27 @@ func (c *controller) consent(r *http.Request) (any, error) {
 
 // connect submits page after page until the tenant is connected. It returns a failedFlow if a page
 // shows an error.
-func (b *browser) connect(ctx context.Context, p page, username string) error {
+func (b *browser) connect(ctx context.Context, start page, username string) error {
 	confirmed := false
 	for range maxFlowPages {
-		if p.status != http.StatusOK {
-			return failedFlow{p.heading, p.status}
+		if start.status != http.StatusOK {
+			return failedFlow{start.heading, start.status}
 		}
-		if p.form == nil {
+		if start.form == nil {
 			if confirmed {
 				return nil
 			}
-			return failedFlow{p.heading, p.status}
+			return failedFlow{start.heading, start.status}
 		}
-		decision := p.form.fill(username)
+		decision := start.form.fill(username)
 		confirmed = decision == "connect"
-		next, err := b.submit(ctx, p.form)
+		next, err := b.submit(ctx, start.form)
 		if err != nil {
 			return err
 		}
-		p = next
+		start = next
 	}
-	return failedFlow{"the connect flow did not end after the maximum number of pages", p.status}
+	return failedFlow{"the connect flow did not end after the maximum number of pages", start.status}
 }
 
 // connectLink asks the API of the service for the account's connect link.

@@ -54,32 +54,32 @@ type controller struct {
 // Control returns the handler of the control interface. Only `tenantry dev` serves it, and only on
 // loopback.
 func (env *Environment) Control(s Services) http.Handler {
-	c := &controller{env, s}
+	controls := &controller{env, s}
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]call{
-		"POST /accounts":                      c.addAccount,
-		"POST /accounts/{id}/plan":            c.setPlan,
-		"POST /accounts/{id}/dns-connections": c.connectDNS,
-		"POST /accounts/{id}/settings":        c.setAccount,
-		"POST /tenants":                       c.addTenant,
-		"POST /tenants/{id}/consent":          c.consent,
-		"POST /managed":                       c.assign,
-		"DELETE /managed/{id}":                c.withdraw,
+		"POST /accounts":                      controls.addAccount,
+		"POST /accounts/{id}/plan":            controls.setPlan,
+		"POST /accounts/{id}/dns-connections": controls.connectDNS,
+		"POST /accounts/{id}/settings":        controls.setAccount,
+		"POST /tenants":                       controls.addTenant,
+		"POST /tenants/{id}/consent":          controls.consent,
+		"POST /managed":                       controls.assign,
+		"DELETE /managed/{id}":                controls.withdraw,
 		"POST /zones":                         env.addZone,
 		"GET /zones/{name}/records":           env.records,
 		"PUT /zones/{name}/records":           env.replaceRecords,
-		"POST /enforcement/run":               c.enforce,
-		"POST /clock":                         c.setClock,
-		"POST /faults":                        c.planFault,
-		"DELETE /faults":                      c.deleteAtAll("/faults"),
-		"GET /calls":                          c.listCalls,
-		"DELETE /calls":                       c.deleteAtAll("/calls"),
-		"POST /plugins/{name}/kill":           c.killPlugin,
+		"POST /enforcement/run":               controls.enforce,
+		"POST /clock":                         controls.setClock,
+		"POST /faults":                        controls.planFault,
+		"DELETE /faults":                      controls.deleteAtAll("/faults"),
+		"GET /calls":                          controls.listCalls,
+		"DELETE /calls":                       controls.deleteAtAll("/calls"),
+		"POST /plugins/{name}/kill":           controls.killPlugin,
 		"/sending/{provider}/{rest...}":       env.forwardSending,
 	} {
 		mux.Handle(pattern, handle(env.log, do))
 	}
-	return env.route(mux, c.forwardToSimulator)
+	return env.route(mux, controls.forwardToSimulator)
 }
 
 // enforce runs Services.Enforce. It answers when the enforcement has finished.

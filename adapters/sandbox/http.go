@@ -52,10 +52,10 @@ type emptyResponse struct{}
 type call func(r *http.Request) (any, error)
 
 // handle returns a handler that runs a call and encodes its result or error as JSON.
-func handle(log *slog.Logger, c call) http.Handler {
+func handle(log *slog.Logger, serve call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		answer, err := c(r)
+		answer, err := serve(r)
 		if err != nil {
 			answer = errorResponse(log, r, err)
 		}

@@ -45,42 +45,42 @@ type process struct {
 // within startTimeout.
 func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args ...string) (*process, []byte, error) {
 	firstLine := make(chan []byte, 1)
-	p := &process{ended: make(chan struct{})}
-	p.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
+	started := &process{ended: make(chan struct{})}
+	started.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
 	// The context is not cancelled with ctx, because the simulator must outlive the call that
 	// starts it. stop ends the process.
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
-	p.cmd.Args[0], p.cmd.Env = name, environment()
-	p.cmd.SysProcAttr = processAttributes()
-	p.cmd.WaitDelay = time.Second
-	p.cmd.Stderr = p.stderr
-	p.cmd.Stdout = &lineWriter{onLine: func(line []byte) {
+	started.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
+	started.cmd.Args[0], started.cmd.Env = name, environment()
+	started.cmd.SysProcAttr = processAttributes()
+	started.cmd.WaitDelay = time.Second
+	started.cmd.Stderr = started.stderr
+	started.cmd.Stdout = &lineWriter{onLine: func(line []byte) {
 		select {
 		case firstLine <- bytes.Clone(line):
 		default: // the lines after the first are ignored
 		}
 	}}
-	stdin, err := p.cmd.StdinPipe()
+	stdin, err := started.cmd.StdinPipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	p.stdin = stdin
-	if err := p.run(); err != nil {
+	started.stdin = stdin
+	if err := started.run(); err != nil {
 		return nil, nil, err
 	}
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	select {
 	case line := <-firstLine:
-		return p, line, nil
-	case <-p.ended:
-		return nil, nil, p.failure()
+		return started, line, nil
+	case <-started.ended:
+		return nil, nil, started.failure()
 	case <-timeout.C:
 		err = fmt.Errorf("it was not ready within %s", startTimeout)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	p.stop()
+	started.stop()
 	return nil, nil, err
 }
 

@@ -127,16 +127,16 @@ func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL s
 
 // runSimulator starts the simulator of the plugin, which is the program exe, and reads its ready
 // line.
-func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesURL string) (*simulator, error) {
-	data, err := filepath.Abs(filepath.Join(env.options.DataDir, "simulators", p.Name))
+func (env *Environment) runSimulator(ctx context.Context, program plugin, exe, zonesURL string) (*simulator, error) {
+	data, err := filepath.Abs(filepath.Join(env.options.DataDir, "simulators", program.Name))
 	if err != nil {
 		return nil, err
 	}
-	log := env.log.With("provider", p.Name)
+	log := env.log.With("provider", program.Name)
 	start := func(address string) (*process, []byte, error) {
-		return startProcess(ctx, log, exe, p.File, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
+		return startProcess(ctx, log, exe, program.File, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
 	}
-	lastAddress := env.addresses.address(p.Name, anyPort)
+	lastAddress := env.addresses.address(program.Name, anyPort)
 	proc, line, err := start(lastAddress)
 	if err != nil && lastAddress != anyPort && ctx.Err() == nil {
 		proc, line, err = start(anyPort) // the last port may be in use by another process
@@ -144,12 +144,12 @@ func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesUR
 	if err != nil {
 		return nil, err
 	}
-	s := &simulator{process: proc, kind: p.Kind, client: &http.Client{
+	s := &simulator{process: proc, kind: program.Kind, client: &http.Client{
 		Timeout:   controlTimeout,
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
-	if err = s.parseReadyLine(line, p.Name); err == nil {
-		err = errors.Join(env.addresses.save(p.Name, s.ready.URL), env.serveZones(s.ready.Zones))
+	if err = s.parseReadyLine(line, program.Name); err == nil {
+		err = errors.Join(env.addresses.save(program.Name, s.ready.URL), env.serveZones(s.ready.Zones))
 	}
 	if err != nil {
 		proc.stop()

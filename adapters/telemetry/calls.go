@@ -32,7 +32,7 @@ type CallOptions struct {
 
 // Calls returns the interceptor that measures the calls of one provider. It records each call as a
 // span and in the histogram tenantry.provider.call.duration. It logs each call without an answer.
-func Calls(o CallOptions) (wire.Interceptor, error) {
+func Calls(options CallOptions) (wire.Interceptor, error) {
 	tracer := otel.Tracer(scope)
 	duration, err := otel.Meter(scope).Float64Histogram("tenantry.provider.call.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time a provider call took, by provider, operation and outcome."),
@@ -42,10 +42,10 @@ func Calls(o CallOptions) (wire.Interceptor, error) {
 	}
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		began := time.Now()
-		ctx, span := tracer.Start(ctx, o.Provider+" "+call.Operation, trace.WithAttributes(
-			attribute.String("tenantry.provider", o.Provider), attribute.String("tenantry.operation", call.Operation)))
+		ctx, span := tracer.Start(ctx, options.Provider+" "+call.Operation, trace.WithAttributes(
+			attribute.String("tenantry.provider", options.Provider), attribute.String("tenantry.operation", call.Operation)))
 		defer span.End()
-		if o.CustomerData {
+		if options.CustomerData {
 			span.SetAttributes(call.SpanAttributes()...)
 		}
 		err := next(ctx)
@@ -57,12 +57,12 @@ func Calls(o CallOptions) (wire.Interceptor, error) {
 		}
 		if level, failed := severity(err); failed {
 			span.SetStatus(codes.Error, result)
-			o.Log.LogAttrs(ctx, level, "provider call failed", slog.String("provider", o.Provider),
+			options.Log.LogAttrs(ctx, level, "provider call failed", slog.String("provider", options.Provider),
 				slog.String("operation", call.Operation), slog.String("outcome", result), slog.String("cause", cause),
 				slog.Float64("duration_ms", float64(took.Microseconds())/1000))
 		}
 		duration.Record(ctx, took.Seconds(), metric.WithAttributes(
-			attribute.String("provider", o.Provider), attribute.String("operation", call.Operation), attribute.String("outcome", result)))
+			attribute.String("provider", options.Provider), attribute.String("operation", call.Operation), attribute.String("outcome", result)))
 		return err
 	}, nil
 }

@@ -133,24 +133,24 @@ func (s *Sender) CheckURL(ctx context.Context, raw string) error {
 
 // parse checks the form of a URL.
 func (s *Sender) parse(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil || len(raw) > webhook.MaxURL || u.Opaque != "" || u.Hostname() == "" || strings.ContainsFunc(raw, notVisible) {
+	parsed, err := url.Parse(raw)
+	if err != nil || len(raw) > webhook.MaxURL || parsed.Opaque != "" || parsed.Hostname() == "" || strings.ContainsFunc(raw, notVisible) {
 		return nil, invalid("it is not an absolute URL of at most " + strconv.Itoa(webhook.MaxURL) + " visible ASCII characters")
 	}
-	if port := u.Port(); port != "" {
+	if port := parsed.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return nil, invalid("the port is not valid")
 		}
 	}
 	switch {
-	case u.Scheme != "https" && (u.Scheme != "http" || !s.allowPrivate):
+	case parsed.Scheme != "https" && (parsed.Scheme != "http" || !s.allowPrivate):
 		return nil, invalid("the scheme must be https")
-	case u.User != nil:
+	case parsed.User != nil:
 		return nil, invalid("it must not contain a user name or a password")
-	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
+	case parsed.Fragment != "" || strings.HasSuffix(raw, "#"):
 		return nil, invalid("it must not contain a fragment")
 	default:
-		return u, nil
+		return parsed, nil
 	}
 }
 

@@ -58,17 +58,17 @@ var (
 
 // checkSending checks that the description of a sending platform has everything that the host
 // needs.
-func checkSending(t T, d sdk.Description) {
+func checkSending(t T, description sdk.Description) {
 	t.Helper()
-	if d.Kind != wire.KindSending {
-		t.Errorf("the kind is %q", d.Kind)
+	if description.Kind != wire.KindSending {
+		t.Errorf("the kind is %q", description.Kind)
 	}
 	field := func(name string) (sdk.Field, bool) {
-		i := slices.IndexFunc(d.Fields, func(f sdk.Field) bool { return f.Name == name })
+		i := slices.IndexFunc(description.Fields, func(f sdk.Field) bool { return f.Name == name })
 		if i < 0 {
 			return sdk.Field{}, false
 		}
-		return d.Fields[i], true
+		return description.Fields[i], true
 	}
 	if f, ok := field("api_key"); !ok || !f.Account || !f.Secret || !f.Required {
 		t.Error("there is no account field api_key that is secret and required")
@@ -76,16 +76,16 @@ func checkSending(t T, d sdk.Description) {
 	if f, ok := field("workspace_id"); !ok || !f.Account || f.Secret || f.Required {
 		t.Error("there is no optional account setting workspace_id")
 	}
-	if f, ok := field(wire.AuthHosts); slices.Contains(d.Capabilities, sdk.CanOAuth) && (!ok || f.Account || f.Default == "") {
+	if f, ok := field(wire.AuthHosts); slices.Contains(description.Capabilities, sdk.CanOAuth) && (!ok || f.Account || f.Default == "") {
 		t.Errorf("there is no operator setting %s with a default", wire.AuthHosts)
 	}
-	for _, capability := range d.Capabilities {
+	for _, capability := range description.Capabilities {
 		if !slices.Contains(sendingCapabilities, capability) {
 			t.Errorf("capability %q is not one of %v", capability, sendingCapabilities)
 		}
 	}
-	for capability, names := range d.Needs {
-		if !slices.Contains(d.Capabilities, capability) {
+	for capability, names := range description.Needs {
+		if !slices.Contains(description.Capabilities, capability) {
 			t.Errorf("Needs has capability %q, which Capabilities does not list", capability)
 		}
 		for _, name := range names {
@@ -94,10 +94,10 @@ func checkSending(t T, d sdk.Description) {
 			}
 		}
 	}
-	if d.FaultDomain != "" && d.FaultDomain != wire.FaultCredential {
-		t.Errorf("fault domain %q is unknown", d.FaultDomain)
+	if description.FaultDomain != "" && description.FaultDomain != wire.FaultCredential {
+		t.Errorf("fault domain %q is unknown", description.FaultDomain)
 	}
-	checkSendingBudgets(t, d.Budgets)
+	checkSendingBudgets(t, description.Budgets)
 }
 
 func checkSendingBudgets(t T, budgets []sdk.Budget) {

@@ -21,7 +21,7 @@ import (
 // the control calls, and the state after a restart. The simulator must have the control calls of
 // simulate.Platform, and POST /behaviour with `list_lag_ms`. invalidBehaviour is a body of POST
 // /behaviour with a value that is not allowed.
-func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalidBehaviour string) {
+func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
 	start := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)
 		if all := env.Ready.Sending.Workspaces; len(all) > 0 {
@@ -100,7 +100,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 		env, _, _ := start(t)
 		for call, body := range map[string]string{
 			"PUT /accounts/anna@a.example": `{"state": "active"}`, "DELETE /accounts/anna@a.example": ``, "PUT /keys/k": `{"workspace": "w"}`,
-			"POST /behaviour": invalidBehaviour, "PUT /behaviour": `{}`, "POST /accounts": ``,
+			"POST /behaviour": invalid, "PUT /behaviour": `{}`, "POST /accounts": ``,
 		} {
 			method, path, _ := strings.Cut(call, " ")
 			status, _ := env.request(method, env.URL+"/_control"+path, "application/json", body)
@@ -134,7 +134,7 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 
 // ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There must
 // be at least minRows such rows, and the tests must exist in the folder.
-func ReadmeNamesTests(t T, minRows int) {
+func ReadmeNamesTests(t T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func ReadmeNamesTests(t T, minRows int) {
 			t.Errorf("there is no %s", n[1])
 		}
 	}
-	if len(testNames) < minRows {
+	if len(testNames) < least {
 		t.Errorf("only %d rows were read", len(testNames))
 	}
 }

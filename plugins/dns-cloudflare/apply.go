@@ -106,19 +106,19 @@ func transaction(records []recordDoc, changes []sdk.Change) (batchDoc, error) {
 
 // addChange adds the operations for one change. To replace a value, it changes an existing record,
 // which thereby keeps the comment and tags of the zone's owner.
-func (b *batchDoc) addChange(records []recordDoc, c sdk.Change) error {
+func (b *batchDoc) addChange(records []recordDoc, change sdk.Change) error {
 	var surplus []recordDoc
-	missing := slices.Clone(c.After.Values) // contains a value twice if the set contains it twice
-	ttl := 0                                // the TTL of existing records in the API's form, if it is the wanted TTL
+	missing := slices.Clone(change.After.Values) // contains a value twice if the set contains it twice
+	ttl := 0                                     // the TTL of existing records in the API's form, if it is the wanted TTL
 	for _, r := range records {
-		if r.key() != sdk.PlainName(c.After.Name)+" "+string(c.After.Type) {
+		if r.key() != sdk.PlainName(change.After.Name)+" "+string(change.After.Type) {
 			continue
 		}
 		value, err := r.value()
 		if err != nil {
 			return sdk.BrokenAnswer("content_of_" + r.Type)
 		}
-		if r.ttlSeconds() == c.After.TTL {
+		if r.ttlSeconds() == change.After.TTL {
 			ttl = r.TTL
 		}
 		i := slices.Index(missing, value)
@@ -127,15 +127,15 @@ func (b *batchDoc) addChange(records []recordDoc, c sdk.Change) error {
 			continue
 		}
 		missing = slices.Delete(missing, i, i+1)
-		if c.After.TTL != c.Before.TTL {
-			b.Patches = append(b.Patches, recordDoc{ID: r.ID, TTL: clampTTL(c.After.TTL)})
+		if change.After.TTL != change.Before.TTL {
+			b.Patches = append(b.Patches, recordDoc{ID: r.ID, TTL: clampTTL(change.After.TTL)})
 		}
 	}
 	if ttl == 0 {
-		ttl = clampTTL(c.After.TTL)
+		ttl = clampTTL(change.After.TTL)
 	}
 	for _, value := range missing {
-		r, err := newRecordDoc(c.After, value, ttl)
+		r, err := newRecordDoc(change.After, value, ttl)
 		if err != nil {
 			return err
 		}

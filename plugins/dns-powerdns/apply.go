@@ -91,21 +91,21 @@ func serialOf(soa sdk.RRSet) (uint64, bool) {
 // spelling, and a disabled record stays disabled.
 func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 	var all []rrsetDoc
-	for _, c := range changes {
-		set := rrsetDoc{Name: c.After.Name + ".", Type: string(c.After.Type), TTL: c.After.TTL, ChangeType: "REPLACE", Records: []recordDoc{}}
+	for _, change := range changes {
+		set := rrsetDoc{Name: change.After.Name + ".", Type: string(change.After.Type), TTL: change.After.TTL, ChangeType: "REPLACE", Records: []recordDoc{}}
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
 		spelling := map[string][]string{} // contents by value; two records may have the same text, but split into strings differently
-		for _, record := range z.find(c.After).Records {
+		for _, record := range z.find(change.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)
-			} else if value, err := sdk.ReadContent(c.After.Type, record.Content); err == nil {
+			} else if value, err := sdk.ReadContent(change.After.Type, record.Content); err == nil {
 				spelling[value] = append(spelling[value], record.Content)
 			}
 		}
-		for _, value := range c.After.Values {
-			content := sdk.WriteContent(c.After.Type, value)
+		for _, value := range change.After.Values {
+			content := sdk.WriteContent(change.After.Type, value)
 			if spellings := spelling[value]; len(spellings) > 0 {
 				content, spelling[value] = spellings[0], spellings[1:]
 			}

@@ -61,16 +61,16 @@ type provider struct {
 }
 
 // provider returns the provider for a connection. It fails if a setting is invalid.
-func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
-	u, err := url.Parse(strings.TrimSpace(c.Settings["api_url"]))
+func (s *processState) provider(conn sdk.Connection) (sdk.DNSProvider, error) {
+	u, err := url.Parse(strings.TrimSpace(conn.Settings["api_url"]))
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://dns.example.com:8081")
 	}
-	key := c.Secrets["api_key"]
+	key := conn.Secrets["api_key"]
 	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
 	}
-	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+	allowPrivate, err := strconv.ParseBool(cmp.Or(conn.Settings["allow_private"], "false"))
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
@@ -81,8 +81,8 @@ func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	if allowPrivate {
 		p.http = s.unguarded
 	}
-	p.http = s.waits.Client(p.http, c.Fingerprint())
+	p.http = s.waits.Client(p.http, conn.Fingerprint())
 	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1")
-	p.base = u.Scheme + "://" + u.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(c.Settings["server_id"], serverID))
+	p.base = u.Scheme + "://" + u.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(conn.Settings["server_id"], serverID))
 	return p, nil
 }

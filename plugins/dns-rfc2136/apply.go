@@ -97,13 +97,13 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes [
 // addUpdates adds the removals of one change to the message and returns the records to add. If the
 // TTL changes, the update removes the whole set and adds it again. A text that does not change
 // stays split into the same strings.
-func addUpdates(msg *wire.Msg, existing []wire.RR, c sdk.Change) ([]wire.RR, error) {
+func addUpdates(msg *wire.Msg, existing []wire.RR, change sdk.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
-	if c.After.TTL > 0 {
-		ttl = uint32(c.After.TTL)
+	if change.After.TTL > 0 {
+		ttl = uint32(change.After.TTL)
 	}
 	newTTL := len(existing) > 0 && existing[0].Header().Ttl != ttl
-	missing := slices.Clone(c.After.Values) // contains a text twice if the set contains it twice
+	missing := slices.Clone(change.After.Values) // contains a text twice if the set contains it twice
 	var added, removed []wire.RR
 	for _, rr := range existing {
 		value, err := valueOf(rr)
@@ -125,9 +125,9 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, c sdk.Change) ([]wire.RR, err
 		msg.Remove(removed)
 	}
 	for _, value := range missing {
-		rr, err := wire.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Fqdn(c.After.Name), ttl, c.After.Type, sdk.WriteContent(c.After.Type, value)))
-		if err != nil || rr == nil || typeOf(rr) != string(c.After.Type) {
-			return nil, sdk.RequestRefused("content_of_" + string(c.After.Type))
+		rr, err := wire.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Fqdn(change.After.Name), ttl, change.After.Type, sdk.WriteContent(change.After.Type, value)))
+		if err != nil || rr == nil || typeOf(rr) != string(change.After.Type) {
+			return nil, sdk.RequestRefused("content_of_" + string(change.After.Type))
 		}
 		added = append(added, rr)
 	}

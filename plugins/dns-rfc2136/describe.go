@@ -52,8 +52,8 @@ type provider struct {
 }
 
 // newProvider returns the provider for a connection. It fails if a setting is invalid.
-func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
-	p := &provider{server: strings.TrimSpace(c.Settings["server"]), timeout: callTime}
+func newProvider(conn sdk.Connection) (sdk.DNSProvider, error) {
+	p := &provider{server: strings.TrimSpace(conn.Settings["server"]), timeout: callTime}
 	if host, port, err := net.SplitHostPort(p.server); err != nil {
 		p.server = net.JoinHostPort(strings.Trim(p.server, "[]"), "53")
 	} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
@@ -62,7 +62,7 @@ func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	if p.server == ":53" || strings.ContainsAny(p.server, " /@") {
 		return nil, sdk.Misconfigured("server", "it must be a host such as ns1.example.com, optionally with a port")
 	}
-	for _, zone := range strings.FieldsFunc(c.Settings["zones"], func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, zone := range strings.FieldsFunc(conn.Settings["zones"], func(r rune) bool { return r == ',' || r == ' ' }) {
 		if _, ok := wire.IsDomainName(zone); !ok {
 			return nil, sdk.Misconfigured("zones", "it must be a list of names such as example.com, separated by commas")
 		}
@@ -71,12 +71,12 @@ func newProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	if len(p.zones) == 0 || len(p.zones) > maxZones {
 		return nil, sdk.Misconfigured("zones", "it must have between 1 and "+strconv.Itoa(maxZones)+" names")
 	}
-	allowPrivate, err := strconv.ParseBool(cmp.Or(c.Settings["allow_private"], "false"))
+	allowPrivate, err := strconv.ParseBool(cmp.Or(conn.Settings["allow_private"], "false"))
 	if err != nil {
 		return nil, sdk.Misconfigured("allow_private", "it must be true or false")
 	}
 	p.dialer = sdk.NewDialer(callTime, allowPrivate)
-	return p, p.readTSIGKey(c)
+	return p, p.readTSIGKey(conn)
 }
 
 // readTSIGKey checks the TSIG key and stores it in p.

@@ -23,14 +23,14 @@ func TestLargeTransferIsRefused(t *testing.T) {
 	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: wire.HandlerFunc(answerLargeTransfer)}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = listener.Close() })
-	p, err := newTestProvider(sdk.Connection{
+	provider, err := newTestProvider(sdk.Connection{
 		Settings: map[string]string{"server": listener.Addr().String(), "zones": "a.test", "key_name": "k", "allow_private": "true"},
 		Secrets:  map[string]sdk.Secret{"key_secret": sdk.NewSecret(key)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+	_, err = provider.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
 	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
 		t.Fatalf("Records: %v, want answer_too_large", err)
 	}

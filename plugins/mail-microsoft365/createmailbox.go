@@ -22,8 +22,7 @@ const maxAliases = 4
 
 // CreateMailbox implements sdk.MailTenant. It repeats a request only after status 429 or 503, or if
 // no connection could be made. After other failures the caller decides whether to repeat the call.
-// If the address is in use, CreateMailbox refuses at once, even if no lookup shows the object with
-// the address.
+// If Exchange reports that the address is in use, CreateMailbox refuses at once. It does so even if no lookup finds the object with the address.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -132,19 +132,19 @@ const (
 // of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var out []string
-	for _, m := range mailboxes {
-		m = strings.ToLower(m)
-		local, domain, _ := strings.Cut(m, "@")
-		if local == "" || domain == "" || strings.ContainsFunc(m, invalidInAddress) {
+	for _, address := range mailboxes {
+		address = strings.ToLower(address)
+		local, domain, _ := strings.Cut(address, "@")
+		if local == "" || domain == "" || strings.ContainsFunc(address, invalidInAddress) {
 			return nil, call.Refuse(fault.ProviderError, "a sender to block is not a mailbox address")
 		}
-		out = append(out, m)
+		out = append(out, address)
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
 	size := len(name) + len(rejectText) + len(rejectCode) + len(commentPrefix) + ruleReserve
-	for _, m := range out {
-		size += len(m) + 1
+	for _, address := range out {
+		size += len(address) + 1
 	}
 	if size > ruleSize {
 		return nil, call.Refuse(fault.ProviderError,

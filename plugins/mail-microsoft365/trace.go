@@ -60,19 +60,19 @@ type tracePosition struct {
 
 // Sent implements sdk.MailTenant. One call sends one request, because each request counts in a
 // quota of the tenant. It reads the trace backwards, the newest message first.
-func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-	position, ok := parseCursor(q.Cursor)
-	batches := slices.Collect(slices.Chunk(q.Senders, traceSenders))
+func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (sendlimit.Trace, error) {
+	position, ok := parseCursor(query.Cursor)
+	batches := slices.Collect(slices.Chunk(query.Senders, traceSenders))
 	if !ok || position.Batch > 0 && position.Batch >= len(batches) {
 		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "the cursor is not valid for this trace")
 	}
 	if len(batches) == 0 { // a query without senders would return the messages of all senders
 		return sendlimit.Trace{}, nil
 	}
-	end := q.To.Add(time.Duration(-position.Span) * traceSpan)
+	end := query.To.Add(time.Duration(-position.Span) * traceSpan)
 	begin := end.Add(-traceSpan)
-	if begin.Before(q.From) {
-		begin = q.From
+	if begin.Before(query.From) {
+		begin = query.From
 	}
 	rows, warned, err := exchange.InvokePage[traceRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMessageTrace, Select: traceProperties,
@@ -87,7 +87,7 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 			return sendlimit.Trace{}, call.Broken("exchange", "trace_row")
 		}
 		// Reports of failed deliveries have no sender.
-		if s := r.sent(); s.Sender != "" && !s.At.Before(q.From) && s.At.Before(q.To) {
+		if s := r.sent(); s.Sender != "" && !s.At.Before(query.From) && s.At.Before(query.To) {
 			out.Sent = append(out.Sent, s)
 		}
 	}
@@ -96,7 +96,7 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 	case err != nil || more:
 	case position.Batch+1 < len(batches):
 		next, more = tracePosition{Span: position.Span, Batch: position.Batch + 1}, true
-	case begin.After(q.From):
+	case begin.After(query.From):
 		next, more = tracePosition{Span: position.Span + 1}, true
 	}
 	if more {

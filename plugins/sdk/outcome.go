@@ -132,18 +132,18 @@ func TransportError(err error) error {
 // 408, 429, and 500 or higher. It returns nil for other statuses. now is the current time, which is
 // needed for a Retry-After with a date.
 func StatusError(status int, h http.Header, now time.Time) error {
-	o := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: RetryAfter(h, now)}
+	failure := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: RetryAfter(h, now)}
 	switch {
 	case status == http.StatusTooManyRequests:
-		o.Kind, o.Detail = outcome.Throttled, "the provider wants us to wait"
+		failure.Kind, failure.Detail = outcome.Throttled, "the provider wants us to wait"
 	case status == http.StatusServiceUnavailable:
-		o.Kind, o.Detail = outcome.Down, "the provider is out of service"
+		failure.Kind, failure.Detail = outcome.Down, "the provider is out of service"
 	case status == http.StatusGatewayTimeout, status == http.StatusRequestTimeout:
-		o.Kind, o.Detail = outcome.Unknown, "the provider did not answer in time"
+		failure.Kind, failure.Detail = outcome.Unknown, "the provider did not answer in time"
 	case status >= http.StatusInternalServerError:
-		o.Kind, o.Detail = outcome.Broken, "the provider answered with an error"
+		failure.Kind, failure.Detail = outcome.Broken, "the provider answered with an error"
 	default:
 		return nil
 	}
-	return o
+	return failure
 }

@@ -39,12 +39,12 @@ func Serve(p Plugin) {
 
 // serveHost answers the host until the host asks the plugin to stop or exits. It returns the exit
 // code.
-func serveHost(p Plugin) int {
+func serveHost(plugin Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
 	// because the host needs it until the host has answered its own last request.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
-	log := newLog(os.Stderr, p.Describe.Name)
-	flush := startTelemetry(p.Describe, log)
+	log := newLog(os.Stderr, plugin.Describe.Name)
+	flush := startTelemetry(plugin.Describe, log)
 	flushSpans := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 		defer cancel()
@@ -55,9 +55,9 @@ func serveHost(p Plugin) int {
 		flushSpans()
 		os.Exit(exitDone)
 	}()
-	served := wire.PluginConfig{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Sending: p.Sending, Log: log}
-	if p.Waits != nil {
-		served.ShareWaits = p.Waits.Share
+	served := wire.PluginConfig{Describe: plugin.Describe, Mail: plugin.Mail, DNS: plugin.DNS, Sending: plugin.Sending, Log: log}
+	if plugin.Waits != nil {
+		served.ShareWaits = plugin.Waits.Share
 	}
 	wire.Serve(served)
 	flushSpans()
@@ -154,25 +154,25 @@ type (
 	}
 )
 
-func descriptionJSON(d Description) descriptionDoc {
+func descriptionJSON(description Description) descriptionDoc {
 	doc := descriptionDoc{
-		Name: d.Name, Kind: string(d.Kind), Version: d.Version, Title: d.Title,
-		Capabilities: append([]string{}, d.Capabilities...),
-		Needs:        d.Needs, FaultDomain: d.FaultDomain, Hosts: d.Hosts,
-		NameServers: append([]string{}, d.NameServers...),
+		Name: description.Name, Kind: string(description.Kind), Version: description.Version, Title: description.Title,
+		Capabilities: append([]string{}, description.Capabilities...),
+		Needs:        description.Needs, FaultDomain: description.FaultDomain, Hosts: description.Hosts,
+		NameServers: append([]string{}, description.NameServers...),
 		Fields:      []fieldDoc{},
 		Budgets:     []budgetDoc{},
 	}
-	if f := d.MailPlatform; d.Kind == wire.KindMail {
+	if f := description.MailPlatform; description.Kind == wire.KindMail {
 		doc.MailPlatform = &factsDoc{
 			append([]string{}, f.BuiltinDomains...), append([]string{}, f.Hosts.Exchanges...), append([]string{}, f.Hosts.Signers...),
 			append([]string{}, f.Hosts.Verification...), f.ApplicationField, f.Administrator, f.Withdrawal, f.LeftRules,
 		}
 	}
-	for _, f := range d.Fields {
+	for _, f := range description.Fields {
 		doc.Fields = append(doc.Fields, fieldDoc(f))
 	}
-	for _, b := range d.Budgets {
+	for _, b := range description.Budgets {
 		doc.Budgets = append(doc.Budgets, budgetDoc{Key: b.Key, Limit: b.Limit, WindowSeconds: b.Window.Seconds(), Costs: b.Costs, Only: b.Only})
 	}
 	return doc

@@ -83,19 +83,19 @@ func newLog(out io.Writer, module string) *slog.Logger {
 	return log
 }
 
-func renameToHclog(groups []string, a slog.Attr) slog.Attr {
+func renameToHclog(groups []string, attr slog.Attr) slog.Attr {
 	if len(groups) > 0 {
-		return a
+		return attr
 	}
-	switch a.Key {
+	switch attr.Key {
 	case slog.LevelKey:
-		return slog.String("@level", strings.ToLower(a.Value.String()))
+		return slog.String("@level", strings.ToLower(attr.Value.String()))
 	case slog.MessageKey:
-		return slog.String("@message", a.Value.String())
+		return slog.String("@message", attr.Value.String())
 	case slog.TimeKey:
-		return slog.String("@timestamp", a.Value.Time().UTC().Format(time.RFC3339Nano))
+		return slog.String("@timestamp", attr.Value.Time().UTC().Format(time.RFC3339Nano))
 	}
-	return a
+	return attr
 }
 
 // callHandler adds the request id and the trace id of the context to each line.

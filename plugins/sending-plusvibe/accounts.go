@@ -117,17 +117,17 @@ const noHashes = "-"
 func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sdk.Page, error) {
 	var page sdk.Page
 	overlapMissing := len(at.overlapping) > 0
-	for _, d := range docs {
-		if d.Email == "" {
+	for _, doc := range docs {
+		if doc.Email == "" {
 			return sdk.Page{}, sdk.BrokenAnswer("account_without_address")
 		}
-		if slices.Contains(at.overlapping, hashOf(d)) {
+		if slices.Contains(at.overlapping, hashOf(doc)) {
 			overlapMissing = false
 			continue
 		}
-		page.Accounts = append(page.Accounts, d.account())
-		if _, known := classify(string(d.Status)); !known {
-			p.process.logUnknownStatus(ctx, string(d.Status))
+		page.Accounts = append(page.Accounts, doc.account())
+		if _, known := classify(string(doc.Status)); !known {
+			p.process.logUnknownStatus(ctx, string(doc.Status))
 		}
 	}
 	if overlapMissing {
@@ -141,8 +141,8 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 		return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 	}
 	var overlapHashes []string
-	for _, d := range docs[perPage:] {
-		overlapHashes = append(overlapHashes, hashOf(d))
+	for _, doc := range docs[perPage:] {
+		overlapHashes = append(overlapHashes, hashOf(doc))
 	}
 	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(overlapHashes, ","), noHashes))
 	return page, nil

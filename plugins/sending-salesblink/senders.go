@@ -12,8 +12,7 @@ import (
 )
 
 // senders decodes a list of senders. The list is flat, or grouped by folders, or an object with a
-// list for each folder. For any other form, senders fails with Broken. If it omitted senders, the
-// host would report them as removed.
+// list for each folder. For any other form, senders fails with Broken. It never skips a sender, because the host would report that sender as removed.
 func senders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
@@ -57,30 +56,30 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 			all = append(all, inFolder...)
 			continue
 		}
-		a := account(object)
-		if a.ID == "" || !strings.Contains(a.Address, "@") {
+		sender := account(object)
+		if sender.ID == "" || !strings.Contains(sender.Address, "@") {
 			return nil, sdk.BrokenAnswer("sender_without_address")
 		}
-		all = append(all, a)
+		all = append(all, sender)
 	}
 	return all, nil
 }
 
 // account converts a sender to sdk.Account. If one of the members in failureNames has a value, the
 // account has failed, whatever its status is.
-func account(m members) sdk.Account {
-	status := strings.ToLower(m.text(statusNames))
-	s, known := statuses[status]
-	a := sdk.Account{ID: m.text(idNames), Address: m.text(addressNames), Name: m.text(nameNames), State: s.state, Paused: s.paused}
+func account(object members) sdk.Account {
+	status := strings.ToLower(object.text(statusNames))
+	state, known := statuses[status]
+	sender := sdk.Account{ID: object.text(idNames), Address: object.text(addressNames), Name: object.text(nameNames), State: state.state, Paused: state.paused}
 	if !known {
-		a.State, a.Reason = sdk.AccountOther, "unknown_status"
+		sender.State, sender.Reason = sdk.AccountOther, "unknown_status"
 	}
-	if m.hasValue(failureNames) {
-		a.State, a.Paused = sdk.AccountFailed, false
+	if object.hasValue(failureNames) {
+		sender.State, sender.Paused = sdk.AccountFailed, false
 	}
-	if a.State == sdk.AccountFailed {
-		a.HasError, a.Reason = true, "connection_error"
+	if sender.State == sdk.AccountFailed {
+		sender.HasError, sender.Reason = true, "connection_error"
 	}
-	a.Stamp = m.text(changeNames) + " " + status + " " + string(a.State)
-	return a
+	sender.Stamp = object.text(changeNames) + " " + status + " " + string(sender.State)
+	return sender
 }

@@ -21,8 +21,8 @@ const (
 	maxKeyLength = 256
 )
 
-// requestCosts maps each operation that makes several requests to their number. A check lists an
-// account, and then reads the account's user or the clients.
+// requestCosts has the number of requests of each operation that makes more than one. A check lists
+// an account, and then reads the account's user or the clients.
 var requestCosts = map[string]int{"check": 2}
 
 func description() sdk.Description {

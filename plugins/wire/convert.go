@@ -20,28 +20,28 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func descriptionToProto(d Description) *proto.Description {
+func descriptionToProto(description Description) *proto.Description {
 	message := &proto.Description{
-		Name:         d.Name,
-		Kind:         string(d.Kind),
-		Version:      d.Version,
-		Title:        d.Title,
-		Capabilities: d.Capabilities,
-		NameServers:  d.NameServers,
-		FaultDomain:  d.FaultDomain,
-		MailPlatform: factsToProto(d.MailPlatform),
-		Hosts:        d.Hosts,
+		Name:         description.Name,
+		Kind:         string(description.Kind),
+		Version:      description.Version,
+		Title:        description.Title,
+		Capabilities: description.Capabilities,
+		NameServers:  description.NameServers,
+		FaultDomain:  description.FaultDomain,
+		MailPlatform: factsToProto(description.MailPlatform),
+		Hosts:        description.Hosts,
 	}
-	if len(d.Needs) > 0 {
-		message.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
+	if len(description.Needs) > 0 {
+		message.Needs = make(map[string]*proto.FieldNames, len(description.Needs))
 	}
-	for capability, names := range d.Needs {
+	for capability, names := range description.Needs {
 		message.Needs[capability] = &proto.FieldNames{Names: names}
 	}
-	for _, f := range d.Fields {
+	for _, f := range description.Fields {
 		message.Fields = append(message.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help, Account: f.Account})
 	}
-	for _, b := range d.Budgets {
+	for _, b := range description.Budgets {
 		message.Budgets = append(message.Budgets, &proto.Budget{
 			Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window), Costs: convertCounts[int, int64](b.Costs), Only: b.Only,
 		})
@@ -49,28 +49,28 @@ func descriptionToProto(d Description) *proto.Description {
 	return message
 }
 
-func descriptionFromProto(d *proto.Description) Description {
+func descriptionFromProto(message *proto.Description) Description {
 	description := Description{
-		Name:         d.GetName(),
-		Kind:         Kind(d.GetKind()),
-		Version:      d.GetVersion(),
-		Title:        d.GetTitle(),
-		Capabilities: d.GetCapabilities(),
-		NameServers:  d.GetNameServers(),
-		FaultDomain:  d.GetFaultDomain(),
-		MailPlatform: factsFromProto(d.GetMailPlatform()),
-		Hosts:        d.GetHosts(),
+		Name:         message.GetName(),
+		Kind:         Kind(message.GetKind()),
+		Version:      message.GetVersion(),
+		Title:        message.GetTitle(),
+		Capabilities: message.GetCapabilities(),
+		NameServers:  message.GetNameServers(),
+		FaultDomain:  message.GetFaultDomain(),
+		MailPlatform: factsFromProto(message.GetMailPlatform()),
+		Hosts:        message.GetHosts(),
 	}
-	if len(d.GetNeeds()) > 0 {
-		description.Needs = make(map[string][]string, len(d.GetNeeds()))
+	if len(message.GetNeeds()) > 0 {
+		description.Needs = make(map[string][]string, len(message.GetNeeds()))
 	}
-	for capability, fields := range d.GetNeeds() {
+	for capability, fields := range message.GetNeeds() {
 		description.Needs[capability] = fields.GetNames()
 	}
-	for _, f := range d.GetFields() {
+	for _, f := range message.GetFields() {
 		description.Fields = append(description.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp(), Account: f.GetAccount()})
 	}
-	for _, b := range d.GetBudgets() {
+	for _, b := range message.GetBudgets() {
 		description.Budgets = append(description.Budgets, Budget{
 			Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration(), Costs: convertCounts[int64, int](b.GetCosts()), Only: b.GetOnly(),
 		})

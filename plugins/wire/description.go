@@ -169,19 +169,19 @@ func (d Description) Join(operator, account Connection) Connection {
 // without revealing its secrets. A provider can use it as the key of data that it keeps between
 // calls.
 func (c Connection) Fingerprint() string {
-	h := sha256.New()
-	hashField(h, "settings", len(c.Settings))
+	hash := sha256.New()
+	hashField(hash, "settings", len(c.Settings))
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
-		hashField(h, name, len(c.Settings[name]))
-		h.Write([]byte(c.Settings[name]))
+		hashField(hash, name, len(c.Settings[name]))
+		hash.Write([]byte(c.Settings[name]))
 	}
-	hashField(h, "secrets", len(c.Secrets))
+	hashField(hash, "secrets", len(c.Secrets))
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
 		value := c.Secrets[name].Reveal()
-		hashField(h, name, len(value))
-		h.Write([]byte(value))
+		hashField(hash, name, len(value))
+		hash.Write([]byte(value))
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // hashField writes a name and the length of the value that follows. Because of the lengths, two

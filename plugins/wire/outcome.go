@@ -47,17 +47,17 @@ func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	o := classify(err)
+	classified := classify(err)
 	msg := &proto.Outcome{
-		Kind:   protoKinds[o.Kind],
-		Code:   o.Code.Name,
-		Detail: sanitize(o.Detail),
-		Cause:  sanitize(o.Cause),
+		Kind:   protoKinds[classified.Kind],
+		Code:   classified.Code.Name,
+		Detail: sanitize(classified.Detail),
+		Cause:  sanitize(classified.Cause),
 	}
-	if o.RetryAfter > 0 {
-		msg.RetryAfter = durationpb.New(o.RetryAfter)
+	if classified.RetryAfter > 0 {
+		msg.RetryAfter = durationpb.New(classified.RetryAfter)
 	}
-	st, err := status.New(codes.FailedPrecondition, o.Kind.String()).WithDetails(msg)
+	st, err := status.New(codes.FailedPrecondition, classified.Kind.String()).WithDetails(msg)
 	if err != nil {
 		return status.Error(codes.Internal, "outcome cannot be encoded")
 	}

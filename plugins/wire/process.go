@@ -49,25 +49,25 @@ type Process struct {
 // Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
 // run, does not complete the handshake, or is not healthy within Launch.Timeout. If Start fails, no
 // process is left. The error is ErrVersion if the protocol versions differ.
-func Start(l Launch) (*Process, error) {
-	r, err := newRunner(l)
+func Start(launch Launch) (*Process, error) {
+	r, err := newRunner(launch)
 	if err != nil {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
-	config, err := clientConfig(l, r)
+	config, err := clientConfig(launch, r)
 	if err != nil {
 		r.close()
 		return nil, err
 	}
 	p := &Process{runner: r, client: plugin.NewClient(config)}
 	connected := make(chan error, 1)
-	panics.Go(func() { connected <- p.connect(l.Timeout) }, func(e *panics.Error) { connected <- e })
+	panics.Go(func() { connected <- p.connect(launch.Timeout) }, func(e *panics.Error) { connected <- e })
 	select {
 	case err = <-connected:
-	case <-time.After(l.Timeout):
+	case <-time.After(launch.Timeout):
 		_ = r.Kill(context.Background())
 		_ = <-connected // connect returns, because its process has exited
-		err = fmt.Errorf("the plugin did not start within %s", l.Timeout)
+		err = fmt.Errorf("the plugin did not start within %s", launch.Timeout)
 	}
 	if err != nil {
 		p.Kill()

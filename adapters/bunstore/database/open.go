@@ -95,25 +95,25 @@ func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 		return nil, err
 	}
 	limits := Timeouts{cmp.Or(o.Timeouts.Open, 45*time.Second), cmp.Or(o.Timeouts.Query, 10*time.Second), cmp.Or(o.Timeouts.Slot, 3*time.Second)}
-	d := &DB{DB: pool, log: o.Log, timeouts: limits}
+	opened := &DB{DB: pool, log: o.Log, timeouts: limits}
 	if IsPostgres(pool) {
-		d.connSlots = make(chan struct{}, pool.Stats().MaxOpenConnections)
+		opened.connSlots = make(chan struct{}, pool.Stats().MaxOpenConnections)
 	} else {
-		d.writeSlot = make(chan struct{}, 1)
+		opened.writeSlot = make(chan struct{}, 1)
 	}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
+	if opened.log == nil {
+		opened.log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(d.addHooks(o, hooks), d.readExecMode(url)); err != nil {
-		return nil, errors.Join(err, d.Close())
+	if err := errors.Join(opened.addHooks(o, hooks), opened.readExecMode(url)); err != nil {
+		return nil, errors.Join(err, opened.Close())
 	}
-	d.timeouts.Query = limits.Open
-	if err := d.checkRelease(ctx); err != nil {
-		_ = d.Close()
+	opened.timeouts.Query = limits.Open
+	if err := opened.checkRelease(ctx); err != nil {
+		_ = opened.Close()
 		return nil, err
 	}
-	d.timeouts.Query = limits.Query
-	return d, nil
+	opened.timeouts.Query = limits.Query
+	return opened, nil
 }
 
 func (d *DB) addHooks(o Options, hooks []bun.QueryHook) error {

@@ -70,7 +70,7 @@ func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row
 	if IsPostgres(d) {
 		return d.readPostgres(ctx, p, scanRow, values)
 	}
-	stmt, err := d.sqliteStatement(ctx, p) // lint:ignore sqlclosecheck the next read uses the same statement
+	stmt, err := d.sqliteStatement(ctx, p) //lint:ignore sqlclosecheck the next read uses the same statement
 	if err != nil {
 		return err
 	}

@@ -28,21 +28,21 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 			return
 		}
 		known := url.Values{}
-		for _, p := range op.Parameters {
-			if p.In != "query" {
+		for _, param := range op.Parameters {
+			if param.In != "query" {
 				continue
 			}
-			values, ok := queryValues(r.URL.RawQuery, p.Name)
-			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !p.AllowEmptyValue {
+			values, ok := queryValues(r.URL.RawQuery, param.Name)
+			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !param.AllowEmptyValue {
 				problem := "must occur once, not be empty, and be valid text"
-				if p.AllowEmptyValue {
+				if param.AllowEmptyValue {
 					problem = "must occur once and be valid text"
 				}
-				Refuse(w, r, refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query." + p.Name, Message: problem}))
+				Refuse(w, r, refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query." + param.Name, Message: problem}))
 				return
 			}
 			if len(values) == 1 {
-				known.Set(p.Name, values[0])
+				known.Set(param.Name, values[0])
 			}
 		}
 		address := *r.URL

@@ -79,10 +79,10 @@ func object(about string, members map[string]*huma.Schema) *huma.Schema {
 // events, and one for tests.
 func webhooks(r huma.Registry) map[string]*huma.PathItem {
 	all := map[string]*huma.PathItem{}
-	for _, k := range append(event.Kinds(), webhook.TestKind) {
-		all[string(k.Type)] = &huma.PathItem{Post: &huma.Operation{
-			OperationID: "webhook-" + strings.NewReplacer(".", "-", "_", "-").Replace(string(k.Type)),
-			Summary:     string(k.Type), Description: k.About, Method: http.MethodPost,
+	for _, kind := range append(event.Kinds(), webhook.TestKind) {
+		all[string(kind.Type)] = &huma.PathItem{Post: &huma.Operation{
+			OperationID: "webhook-" + strings.NewReplacer(".", "-", "_", "-").Replace(string(kind.Type)),
+			Summary:     string(kind.Type), Description: kind.About, Method: http.MethodPost,
 			Security: []map[string][]string{},
 			Parameters: []*huma.Param{
 				webhookHeader("webhook-id", "The event's id. It is the same at every try.", huma.TypeString),
@@ -91,9 +91,9 @@ func webhooks(r huma.Registry) map[string]*huma.PathItem {
 			},
 			RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {
 				Schema: object("", map[string]*huma.Schema{
-					"type":      {Type: huma.TypeString, Enum: []any{string(k.Type)}, Description: "The type of the event."},
+					"type":      {Type: huma.TypeString, Enum: []any{string(kind.Type)}, Description: "The type of the event."},
 					"timestamp": {Type: huma.TypeString, Format: "date-time", Description: "When it happened."},
-					"data":      {Ref: eventRef(r, k)},
+					"data":      {Ref: eventRef(r, kind)},
 				}),
 			}}},
 			Responses: map[string]*huma.Response{"2XX": {Description: "The event is delivered."}},

@@ -81,18 +81,18 @@ func documentReplays(documented map[string]*huma.Response) {
 // DescribeParameters replaces the parameters that huma derived from an input type with the
 // parameters in described. A key of described is a parameter's name, or "operation-id.name" for one
 // operation. DescribeParameters also adds the header parameters.
-func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
-	for i, p := range op.Parameters {
-		param, specific := described[op.OperationID+"."+p.Name]
+func DescribeParameters(operation *huma.Operation, described map[string]huma.Param) {
+	for i, p := range operation.Parameters {
+		param, specific := described[operation.OperationID+"."+p.Name]
 		if !specific {
 			param = described[p.Name]
 		}
 		param.Name, param.In, param.Required = p.Name, p.In, p.Required
-		op.Parameters[i] = &param
+		operation.Parameters[i] = &param
 	}
-	if guard.TermsOf(op).Write {
+	if guard.TermsOf(operation).Write {
 		least, most := 1, 255
-		op.Parameters = append(op.Parameters, &huma.Param{
+		operation.Parameters = append(operation.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
 			Description: "A string of your choice, new for each new operation. The same request with the same key within 24 hours " +
 				"gets the same response, and the operation is not executed again.",
@@ -100,7 +100,7 @@ func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
 			Example: "3f1c9c1e-add-domain",
 		})
 	}
-	op.Parameters = append(op.Parameters, &huma.Param{
+	operation.Parameters = append(operation.Parameters, &huma.Param{
 		Name: "X-Request-ID", In: "header",
 		Description: "An id of your choice for this request. The response contains the id if it has this format, and otherwise a new id.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern},

@@ -44,14 +44,14 @@ func loadAssets() map[string]asset {
 			panic(err)
 		}
 		name, isCompressed := strings.CutSuffix(entry.Name(), ".gz")
-		a := asset{contentType: contentTypes[path.Ext(name)], content: func() string { return string(raw) }}
+		loaded := asset{contentType: contentTypes[path.Ext(name)], content: func() string { return string(raw) }}
 		if isCompressed {
-			a.compressed = string(raw)
-			a.content = func() string { return inflate(a.compressed) }
+			loaded.compressed = string(raw)
+			loaded.content = func() string { return inflate(loaded.compressed) }
 		}
-		a.content = sync.OnceValue(a.content)
-		if a.contentType != "" {
-			all[name] = a
+		loaded.content = sync.OnceValue(loaded.content)
+		if loaded.contentType != "" {
+			all[name] = loaded
 		}
 	}
 	return all

@@ -75,28 +75,28 @@ func Invalid(detail string, fields ...ProblemField) error {
 // names members of the request's body. Errors of the HTTP layer contain locations instead, see
 // Invalid.
 func Of(f *fault.Error, requestID string) *Problem {
-	p := &Problem{
+	problem := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
 		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,
 	}
 	for _, field := range f.Fields {
-		p.Errors = append(p.Errors, ProblemField{Location: "body." + field.Name, Message: field.Message})
+		problem.Errors = append(problem.Errors, ProblemField{Location: "body." + field.Name, Message: field.Message})
 	}
 	switch shown := f.Values.(type) {
 	case []ProblemField:
-		p.Errors = shown
+		problem.Errors = shown
 	case access.Scope:
-		p.RequiredScope = string(shown)
+		problem.RequiredScope = string(shown)
 	case []dns.Item:
 		for _, item := range shown {
-			p.Conflicts = append(p.Conflicts, ActionOf(item))
+			problem.Conflicts = append(problem.Conflicts, ActionOf(item))
 		}
 	case []integration.Workspace:
 		for _, w := range shown {
-			p.Workspaces = append(p.Workspaces, workspace{ID: w.ID, Name: w.Name})
+			problem.Workspaces = append(problem.Workspaces, workspace{ID: w.ID, Name: w.Name})
 		}
 	}
-	return p
+	return problem
 }
 
 // Error returns the code. With the methods Error, GetStatus, ContentType and GetHeaders, a Problem

@@ -111,23 +111,23 @@ func Source(file string) (source, sum string, err error) {
 // Python.
 func WriteManifest(entry string, paths []string) (Manifest, error) {
 	folder := filepath.Dir(entry)
-	m := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}
-	for _, listed := range append([]string{m.Entry}, paths...) {
+	manifest := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}
+	for _, listed := range append([]string{manifest.Entry}, paths...) {
 		if !filepath.IsLocal(listed) {
-			return m, fmt.Errorf("%s is not below the folder of %s", listed, entry)
+			return manifest, fmt.Errorf("%s is not below the folder of %s", listed, entry)
 		}
-		if err := m.add(folder, listed); err != nil {
-			return m, err
+		if err := manifest.add(folder, listed); err != nil {
+			return manifest, err
 		}
 	}
-	if err := m.check(); err != nil {
-		return m, err
+	if err := manifest.check(); err != nil {
+		return manifest, err
 	}
-	text, err := json.MarshalIndent(m, "", "  ")
+	text, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {
-		return m, err
+		return manifest, err
 	}
-	return m, os.WriteFile(filepath.Join(folder, ManifestFile), append(text, '\n'), 0o644)
+	return manifest, os.WriteFile(filepath.Join(folder, ManifestFile), append(text, '\n'), 0o644)
 }
 
 // add adds the files below a path of the folder.

@@ -101,28 +101,28 @@ func (r Record) rr(zone string) (wire.RR, error) {
 
 // data parses the content according to the type of the record. It returns false when the content is
 // invalid.
-func (r Record) data(h wire.RR_Header) (wire.RR, bool) {
+func (r Record) data(header wire.RR_Header) (wire.RR, bool) {
 	target := strings.ToLower(strings.TrimSuffix(r.Content, "."))
 	host := hostName.MatchString(target)
 	switch r.Type {
 	case "A":
 		a, err := netip.ParseAddr(r.Content)
-		return &wire.A{Hdr: h, A: a.AsSlice()}, err == nil && a.Is4()
+		return &wire.A{Hdr: header, A: a.AsSlice()}, err == nil && a.Is4()
 	case "AAAA":
 		a, err := netip.ParseAddr(r.Content)
-		return &wire.AAAA{Hdr: h, AAAA: a.AsSlice()}, err == nil && a.Is6() && a.Zone() == ""
+		return &wire.AAAA{Hdr: header, AAAA: a.AsSlice()}, err == nil && a.Is6() && a.Zone() == ""
 	case "CNAME":
-		return &wire.CNAME{Hdr: h, Target: target + "."}, host
+		return &wire.CNAME{Hdr: header, Target: target + "."}, host
 	case "NS":
-		return &wire.NS{Hdr: h, Ns: target + "."}, host
+		return &wire.NS{Hdr: header, Ns: target + "."}, host
 	case "MX":
-		return &wire.MX{Hdr: h, Preference: uint16(*r.Priority), Mx: target + "."}, host || r.Content == "."
+		return &wire.MX{Hdr: header, Preference: uint16(*r.Priority), Mx: target + "."}, host || r.Content == "."
 	case "TXT":
-		return &wire.TXT{Hdr: h, Txt: splitText(r.Content)}, r.Content != "" && len(r.Content) <= maxText && !oneQuoted.MatchString(r.Content)
+		return &wire.TXT{Hdr: header, Txt: splitText(r.Content)}, r.Content != "" && len(r.Content) <= maxText && !oneQuoted.MatchString(r.Content)
 	case "SRV":
-		return parseZoneFile(h, fmt.Sprintf("%d %s", *r.Priority, r.Content))
+		return parseZoneFile(header, fmt.Sprintf("%d %s", *r.Priority, r.Content))
 	case "CAA":
-		return parseZoneFile(h, r.Content)
+		return parseZoneFile(header, r.Content)
 	}
 	return nil, false
 }

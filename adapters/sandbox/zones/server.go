@@ -92,43 +92,43 @@ func (s *Server) ServeDNS(w wire.ResponseWriter, q *wire.Msg) {
 	_ = w.WriteMsg(m)
 }
 
-func (s *Server) reply(q *wire.Msg) *wire.Msg {
-	m := new(wire.Msg)
+func (s *Server) reply(question *wire.Msg) *wire.Msg {
+	answer := new(wire.Msg)
 	switch {
-	case q.Opcode != wire.OpcodeQuery:
-		return m.SetRcode(q, wire.RcodeNotImplemented)
-	case len(q.Question) != 1:
-		return m.SetRcode(q, wire.RcodeFormatError)
-	case q.Question[0].Qclass != wire.ClassINET:
-		return m.SetRcode(q, wire.RcodeRefused)
+	case question.Opcode != wire.OpcodeQuery:
+		return answer.SetRcode(question, wire.RcodeNotImplemented)
+	case len(question.Question) != 1:
+		return answer.SetRcode(question, wire.RcodeFormatError)
+	case question.Question[0].Qclass != wire.ClassINET:
+		return answer.SetRcode(question, wire.RcodeRefused)
 	}
-	m.SetReply(q)
-	m.RecursionAvailable = q.RecursionDesired
-	if q.IsEdns0() != nil {
-		m.SetEdns0(1232, false)
+	answer.SetReply(question)
+	answer.RecursionAvailable = question.RecursionDesired
+	if question.IsEdns0() != nil {
+		answer.SetEdns0(1232, false)
 	}
 	s.store.mu.RLock()
 	defer s.store.mu.RUnlock()
-	s.store.answer(m, canonicalName(q.Question[0].Name), q.Question[0].Qtype, 0)
-	return m
+	s.store.answer(answer, canonicalName(question.Question[0].Name), question.Question[0].Qtype, 0)
+	return answer
 }
 
 // answer adds the records for a question to m. It follows CNAMEs across zones. depth is the number
 // of flattened CNAMEs that led to this question. The caller holds the lock.
-func (s *Store) answer(m *wire.Msg, name string, qtype uint16, depth int) {
-	m.Authoritative = true
+func (s *Store) answer(reply *wire.Msg, name string, qtype uint16, depth int) {
+	reply.Authoritative = true
 	for range maxLinks + 1 {
 		z := s.enclosing(name)
 		if z == nil {
-			s.answerUnregistered(m, name)
+			s.answerUnregistered(reply, name)
 			return
 		}
 		if ns := z.delegationOf(name); len(ns) > 0 {
-			m.Authoritative = m.Authoritative && len(m.Answer) > 0
-			m.Ns = ns
+			reply.Authoritative = reply.Authoritative && len(reply.Answer) > 0
+			reply.Ns = ns
 			return
 		}
-		target := s.answerFromZone(m, z, name, qtype, depth)
+		target := s.answerFromZone(reply, z, name, qtype, depth)
 		if target == "" {
 			return
 		}

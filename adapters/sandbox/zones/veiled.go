@@ -37,23 +37,23 @@ const (
 )
 
 // addVeiled adds a veiled record to the zone, or fails with Invalid.
-func (z *zone) addVeiled(v Veiled) error {
-	alias := v.Record.Type == "CNAME"
-	if v.As != Proxied && v.As != Flattened || !alias && (v.As == Flattened || v.Record.Type != "A" && v.Record.Type != "AAAA") {
-		return invalid("%s %s cannot be %s", v.Record.Type, v.Record.Name, v.As)
+func (z *zone) addVeiled(veiled Veiled) error {
+	alias := veiled.Record.Type == "CNAME"
+	if veiled.As != Proxied && veiled.As != Flattened || !alias && (veiled.As == Flattened || veiled.Record.Type != "A" && veiled.Record.Type != "AAAA") {
+		return invalid("%s %s cannot be %s", veiled.Record.Type, veiled.Record.Name, veiled.As)
 	}
-	checked := v.Record
+	checked := veiled.Record
 	if alias { // Unlike a CNAME, a flattened CNAME may be at the apex, so it is checked under a different name.
 		checked.Name = "veiled." + z.apex
 	}
 	if _, err := checked.rr(z.apex); err != nil {
 		return err
 	}
-	name := strings.ToLower(v.Record.Name)
+	name := strings.ToLower(veiled.Record.Name)
 	if !within(name, z.apex) {
-		return invalid("name %q is not in zone %s", v.Record.Name, z.apex)
+		return invalid("name %q is not in zone %s", veiled.Record.Name, z.apex)
 	}
-	z.veils[name] = append(z.veils[name], v)
+	z.veils[name] = append(z.veils[name], veiled)
 	z.addName(name)
 	return nil
 }

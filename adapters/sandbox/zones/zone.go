@@ -32,31 +32,31 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
 	provider := hostingOf(stored.Provider)
-	z := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
-	z.soa = &wire.SOA{
+	created := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
+	created.soa = &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: provider.servers[0] + ".", Mbox: provider.mailbox + ".",
 		Serial: stored.Serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
 	}
-	z.add(z.soa)
+	created.add(created.soa)
 	for _, server := range provider.servers {
-		z.add(&wire.NS{Hdr: header(apex, wire.TypeNS, 3600), Ns: server + "."})
+		created.add(&wire.NS{Hdr: header(apex, wire.TypeNS, 3600), Ns: server + "."})
 	}
 	for _, r := range stored.Records {
 		rr, err := r.rr(apex)
 		if err != nil {
 			return nil, err
 		}
-		if err := z.checkConflicts(rr); err != nil {
+		if err := created.checkConflicts(rr); err != nil {
 			return nil, err
 		}
-		z.add(rr)
+		created.add(rr)
 	}
 	for _, v := range stored.Veiled {
-		if err := z.addVeiled(v); err != nil {
+		if err := created.addVeiled(v); err != nil {
 			return nil, err
 		}
 	}
-	return z, nil
+	return created, nil
 }
 
 // checkConflicts refuses a record that conflicts with the existing records of the same name. A name

@@ -49,16 +49,16 @@ type simulator struct {
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // if the data folder cannot be used.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(provider, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "zones.json"), state{Zones: map[string]*zone{}})
+	file, err := simulate.OpenFile(filepath.Join(options.DataDir, "zones.json"), state{Zones: map[string]*zone{}})
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	c := &simulator{kit: kit, file: file, mux: http.NewServeMux(), sandbox: newSandboxClient(o.World), rateLimits: rateLimits{byToken: map[string]*rateLimit{}}}
+	c := &simulator{kit: kit, file: file, mux: http.NewServeMux(), sandbox: newSandboxClient(options.World), rateLimits: rateLimits{byToken: map[string]*rateLimit{}}}
 	c.mux.HandleFunc("GET "+prefix+"/user/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/accounts/{account}/tokens/verify", c.verify)
 	c.mux.HandleFunc("GET "+prefix+"/zones", c.listZones)
@@ -68,8 +68,8 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		refuse(w, http.StatusNotFound, 7003, "Could not route to this path")
 	})
 	return kit.Handler(c, c.controls()), simulate.Ready{
-		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"api_url": o.URL + prefix},
+		Provider: provider, URL: options.URL,
+		Settings: map[string]string{"api_url": options.URL + prefix},
 		Secrets:  map[string]string{"api_token": Token},
 		Control:  []string{},
 	}, nil

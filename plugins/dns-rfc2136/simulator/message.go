@@ -39,21 +39,21 @@ func newRequest(raw []byte) *request {
 	if err := m.Unpack(raw); err != nil {
 		return nil
 	}
-	q := &request{Msg: m, tsig: m.IsTsig()}
-	if q.tsig == nil {
-		return q
+	req := &request{Msg: m, tsig: m.IsTsig()}
+	if req.tsig == nil {
+		return req
 	}
-	if wire.CanonicalName(q.tsig.Hdr.Name) != KeyName+"." || wire.CanonicalName(q.tsig.Algorithm) != wire.HmacSHA256 {
-		q.keyError = wire.RcodeBadKey
-		return q
+	if wire.CanonicalName(req.tsig.Hdr.Name) != KeyName+"." || wire.CanonicalName(req.tsig.Algorithm) != wire.HmacSHA256 {
+		req.keyError = wire.RcodeBadKey
+		return req
 	}
 	switch err := wire.TsigVerify(raw, Secret, "", false); {
 	case errors.Is(err, wire.ErrTime):
-		q.keyError = wire.RcodeBadTime
+		req.keyError = wire.RcodeBadTime
 	case err != nil:
-		q.keyError = wire.RcodeBadSig
+		req.keyError = wire.RcodeBadSig
 	}
-	return q
+	return req
 }
 
 func isTransfer(m *wire.Msg) bool {
@@ -99,20 +99,20 @@ func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byt
 }
 
 // answer returns the answer to a message, in the form of bytes on a TCP connection.
-func (s *simulator) answer(ctx context.Context, q *request) []byte {
+func (s *simulator) answer(ctx context.Context, req *request) []byte {
 	switch {
-	case q.keyError != 0:
-		return q.reply(wire.RcodeNotAuth)
-	case len(q.Question) != 1:
-		return q.reply(wire.RcodeFormatError)
-	case q.Opcode == wire.OpcodeUpdate:
-		return q.reply(s.update(ctx, q))
-	case q.Opcode != wire.OpcodeQuery:
-		return q.reply(wire.RcodeNotImplemented)
-	case isTransfer(q.Msg):
-		return s.transfer(ctx, q)
+	case req.keyError != 0:
+		return req.reply(wire.RcodeNotAuth)
+	case len(req.Question) != 1:
+		return req.reply(wire.RcodeFormatError)
+	case req.Opcode == wire.OpcodeUpdate:
+		return req.reply(s.update(ctx, req))
+	case req.Opcode != wire.OpcodeQuery:
+		return req.reply(wire.RcodeNotImplemented)
+	case isTransfer(req.Msg):
+		return s.transfer(ctx, req)
 	}
-	return s.query(ctx, q)
+	return s.query(ctx, req)
 }
 
 // zone returns the zone with this apex. It fails with simulate.ErrNoZone.
@@ -125,32 +125,32 @@ func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error
 
 // transfer answers an AXFR query (RFC 5936) with all records. The first and the last record are the
 // SOA.
-func (s *simulator) transfer(ctx context.Context, q *request) []byte {
-	zone, err := s.zone(ctx, q.Question[0].Name)
+func (s *simulator) transfer(ctx context.Context, req *request) []byte {
+	zone, err := s.zone(ctx, req.Question[0].Name)
 	var records []wire.RR
 	if err == nil {
 		records, err = recordsOf(zone)
 	}
 	switch {
 	case errors.Is(err, simulate.ErrNoZone):
-		return q.reply(wire.RcodeNotAuth)
+		return req.reply(wire.RcodeNotAuth)
 	case err != nil:
-		return q.reply(wire.RcodeServerFailure)
-	case q.tsig == nil:
-		return q.reply(wire.RcodeRefused)
+		return req.reply(wire.RcodeServerFailure)
+	case req.tsig == nil:
+		return req.reply(wire.RcodeRefused)
 	}
 	var messages []*wire.Msg
 	for part := range slices.Chunk(append(records, records[0]), recordsInMessage) {
-		m := new(wire.Msg).SetReply(q.Msg)
+		m := new(wire.Msg).SetReply(req.Msg)
 		m.Authoritative, m.Answer = true, part
 		messages = append(messages, m)
 	}
-	return q.pack(messages...)
+	return req.pack(messages...)
 }
 
 // query answers a query for a name of a zone. It ignores wildcards and delegations.
-func (s *simulator) query(ctx context.Context, q *request) []byte {
-	queried := q.Question[0]
+func (s *simulator) query(ctx context.Context, req *request) []byte {
+	queried := req.Question[0]
 	for _, index := range wire.Split(queried.Name) {
 		zone, err := s.zone(ctx, queried.Name[index:])
 		if errors.Is(err, simulate.ErrNoZone) {
@@ -161,10 +161,10 @@ func (s *simulator) query(ctx context.Context, q *request) []byte {
 			records, err = recordsOf(zone)
 		}
 		if err != nil {
-			return q.reply(wire.RcodeServerFailure)
+			return req.reply(wire.RcodeServerFailure)
 		}
 		named := named(records, queried.Name)
-		m := new(wire.Msg).SetReply(q.Msg)
+		m := new(wire.Msg).SetReply(req.Msg)
 		m.Authoritative = true
 		if m.Answer = typed(named, queried.Qtype); len(m.Answer) == 0 {
 			m.Ns = records[:1]
@@ -172,9 +172,9 @@ func (s *simulator) query(ctx context.Context, q *request) []byte {
 		if len(named) == 0 {
 			m.Rcode = wire.RcodeNameError
 		}
-		return q.pack(m)
+		return req.pack(m)
 	}
-	return q.reply(wire.RcodeRefused)
+	return req.reply(wire.RcodeRefused)
 }
 
 // recordsOf returns the records of a zone. The first is its SOA.

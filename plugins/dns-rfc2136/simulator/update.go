@@ -15,12 +15,12 @@ import (
 
 // update applies an update message and returns the response code (RFC 2136, 3). Either all its
 // changes take effect or none.
-func (s *simulator) update(ctx context.Context, q *request) int {
-	if q.Question[0].Qtype != wire.TypeSOA {
+func (s *simulator) update(ctx context.Context, req *request) int {
+	if req.Question[0].Qtype != wire.TypeSOA {
 		return wire.RcodeFormatError
 	}
 	for {
-		zone, err := s.zone(ctx, q.Question[0].Name)
+		zone, err := s.zone(ctx, req.Question[0].Name)
 		switch {
 		case errors.Is(err, simulate.ErrNoZone):
 			return wire.RcodeNotAuth
@@ -31,17 +31,17 @@ func (s *simulator) update(ctx context.Context, q *request) int {
 		if err != nil {
 			return wire.RcodeServerFailure
 		}
-		if code := checkPrerequisites(zone.Name, records, q.Answer); code != wire.RcodeSuccess {
+		if code := checkPrerequisites(zone.Name, records, req.Answer); code != wire.RcodeSuccess {
 			return code
 		}
-		if q.tsig == nil || zone.Name == OperatorZone {
+		if req.tsig == nil || zone.Name == OperatorZone {
 			return wire.RcodeRefused
 		}
-		if code := prescan(zone.Name, q.Ns); code != wire.RcodeSuccess {
+		if code := prescan(zone.Name, req.Ns); code != wire.RcodeSuccess {
 			return code
 		}
 		after := records
-		for _, rr := range q.Ns {
+		for _, rr := range req.Ns {
 			after = apply(zone.Name, after, rr)
 		}
 		if slices.EqualFunc(records, after, func(a, b wire.RR) bool { return a.String() == b.String() }) {
@@ -72,34 +72,34 @@ func within(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), n
 func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	var required []wire.RR // prerequisites with values; the zone's sets must equal these sets
 	for _, rr := range prerequisites {
-		h := rr.Header()
-		existing := named(records, h.Name)
+		header := rr.Header()
+		existing := named(records, header.Name)
 		exists := len(existing) > 0
-		if h.Rrtype != wire.TypeANY {
-			exists = len(typed(existing, h.Rrtype)) > 0
+		if header.Rrtype != wire.TypeANY {
+			exists = len(typed(existing, header.Rrtype)) > 0
 		}
 		switch {
-		case h.Ttl != 0 || (h.Class == wire.ClassANY || h.Class == wire.ClassNONE) && h.Rdlength != 0:
+		case header.Ttl != 0 || (header.Class == wire.ClassANY || header.Class == wire.ClassNONE) && header.Rdlength != 0:
 			return wire.RcodeFormatError
-		case !within(h.Name, zone):
+		case !within(header.Name, zone):
 			return wire.RcodeNotZone
-		case h.Class == wire.ClassANY && !exists && h.Rrtype == wire.TypeANY:
+		case header.Class == wire.ClassANY && !exists && header.Rrtype == wire.TypeANY:
 			return wire.RcodeNameError
-		case h.Class == wire.ClassANY && !exists:
+		case header.Class == wire.ClassANY && !exists:
 			return wire.RcodeNXRrset
-		case h.Class == wire.ClassNONE && exists && h.Rrtype == wire.TypeANY:
+		case header.Class == wire.ClassNONE && exists && header.Rrtype == wire.TypeANY:
 			return wire.RcodeYXDomain
-		case h.Class == wire.ClassNONE && exists:
+		case header.Class == wire.ClassNONE && exists:
 			return wire.RcodeYXRrset
-		case h.Class == wire.ClassINET:
+		case header.Class == wire.ClassINET:
 			required = append(required, rr)
-		case h.Class != wire.ClassANY && h.Class != wire.ClassNONE:
+		case header.Class != wire.ClassANY && header.Class != wire.ClassNONE:
 			return wire.RcodeFormatError
 		}
 	}
 	for _, rr := range required {
-		h := rr.Header()
-		want, have := typed(named(required, h.Name), h.Rrtype), typed(named(records, h.Name), h.Rrtype)
+		header := rr.Header()
+		want, have := typed(named(required, header.Name), header.Rrtype), typed(named(records, header.Name), header.Rrtype)
 		if !containsAll(want, have) || !containsAll(have, want) {
 			return wire.RcodeNXRrset
 		}
@@ -110,7 +110,7 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 // containsAll reports whether all contains each record of part.
 func containsAll(all, part []wire.RR) bool {
 	return !slices.ContainsFunc(part, func(rr wire.RR) bool {
-		return !slices.ContainsFunc(all, func(o wire.RR) bool { return sameRecord(rr, o) })
+		return !slices.ContainsFunc(all, func(candidate wire.RR) bool { return sameRecord(rr, candidate) })
 	})
 }
 
@@ -124,15 +124,15 @@ func sameRecord(a, b wire.RR) bool {
 // prescan returns NOERROR if all updates are valid (RFC 2136, 3.4.1).
 func prescan(zone string, updates []wire.RR) int {
 	for _, rr := range updates {
-		h := rr.Header()
-		meta := h.Rrtype == wire.TypeANY || h.Rrtype == wire.TypeAXFR || h.Rrtype == wire.TypeIXFR
+		header := rr.Header()
+		meta := header.Rrtype == wire.TypeANY || header.Rrtype == wire.TypeAXFR || header.Rrtype == wire.TypeIXFR
 		switch {
-		case !within(h.Name, zone):
+		case !within(header.Name, zone):
 			return wire.RcodeNotZone
-		case h.Class == wire.ClassINET && meta,
-			h.Class == wire.ClassANY && (h.Ttl != 0 || h.Rdlength != 0 || meta && h.Rrtype != wire.TypeANY),
-			h.Class == wire.ClassNONE && (h.Ttl != 0 || meta),
-			h.Class != wire.ClassINET && h.Class != wire.ClassANY && h.Class != wire.ClassNONE:
+		case header.Class == wire.ClassINET && meta,
+			header.Class == wire.ClassANY && (header.Ttl != 0 || header.Rdlength != 0 || meta && header.Rrtype != wire.TypeANY),
+			header.Class == wire.ClassNONE && (header.Ttl != 0 || meta),
+			header.Class != wire.ClassINET && header.Class != wire.ClassANY && header.Class != wire.ClassNONE:
 			return wire.RcodeFormatError
 		}
 	}
@@ -141,43 +141,45 @@ func prescan(zone string, updates []wire.RR) int {
 
 // apply returns the records after one update (RFC 2136, 3.4.2).
 func apply(zone string, records []wire.RR, rr wire.RR) []wire.RR {
-	h := rr.Header()
-	apex := sdk.PlainName(h.Name) == zone
-	ofZone := func(o wire.RR) bool {
-		return apex && (o.Header().Rrtype == wire.TypeSOA || o.Header().Rrtype == wire.TypeNS)
+	header := rr.Header()
+	apex := sdk.PlainName(header.Name) == zone
+	ofZone := func(other wire.RR) bool {
+		return apex && (other.Header().Rrtype == wire.TypeSOA || other.Header().Rrtype == wire.TypeNS)
 	}
-	sameName := func(o wire.RR) bool { return wire.CanonicalName(o.Header().Name) == wire.CanonicalName(h.Name) }
+	sameName := func(other wire.RR) bool {
+		return wire.CanonicalName(other.Header().Name) == wire.CanonicalName(header.Name)
+	}
 	switch {
 	case ofZone(rr): // the sandbox manages the SOA and NS of the apex
 		return records
-	case h.Class == wire.ClassANY && h.Rrtype == wire.TypeANY:
-		return keep(records, func(o wire.RR) bool { return !sameName(o) || ofZone(o) })
-	case h.Class == wire.ClassANY:
-		return keep(records, func(o wire.RR) bool { return !sameName(o) || o.Header().Rrtype != h.Rrtype })
-	case h.Class == wire.ClassNONE:
-		return keep(records, func(o wire.RR) bool { return !sameRecord(o, rr) })
+	case header.Class == wire.ClassANY && header.Rrtype == wire.TypeANY:
+		return keep(records, func(other wire.RR) bool { return !sameName(other) || ofZone(other) })
+	case header.Class == wire.ClassANY:
+		return keep(records, func(other wire.RR) bool { return !sameName(other) || other.Header().Rrtype != header.Rrtype })
+	case header.Class == wire.ClassNONE:
+		return keep(records, func(other wire.RR) bool { return !sameRecord(other, rr) })
 	}
-	return add(records, rr, named(records, h.Name))
+	return add(records, rr, named(records, header.Name))
 }
 
 // add returns the records and the record rr. Like a real server, it ignores an addition after which
 // a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the
 // TTL of rr. neighbours are the records with the name of rr.
 func add(records []wire.RR, rr wire.RR, neighbours []wire.RR) []wire.RR {
-	h := rr.Header()
+	header := rr.Header()
 	aliases := len(typed(neighbours, wire.TypeCNAME))
-	if h.Rrtype == wire.TypeCNAME && len(neighbours) > aliases || h.Rrtype != wire.TypeCNAME && aliases > 0 {
+	if header.Rrtype == wire.TypeCNAME && len(neighbours) > aliases || header.Rrtype != wire.TypeCNAME && aliases > 0 {
 		return records
 	}
 	after, replaced := slices.Clone(records), false
-	for i, o := range after {
-		same := wire.CanonicalName(o.Header().Name) == wire.CanonicalName(h.Name) && o.Header().Rrtype == h.Rrtype
+	for i, existing := range after {
+		same := wire.CanonicalName(existing.Header().Name) == wire.CanonicalName(header.Name) && existing.Header().Rrtype == header.Rrtype
 		switch {
-		case same && (h.Rrtype == wire.TypeCNAME || sameRecord(o, rr)):
+		case same && (header.Rrtype == wire.TypeCNAME || sameRecord(existing, rr)):
 			after[i], replaced = rr, true
 		case same:
-			after[i] = wire.Copy(o)
-			after[i].Header().Ttl = h.Ttl
+			after[i] = wire.Copy(existing)
+			after[i].Header().Ttl = header.Ttl
 		}
 	}
 	if replaced {

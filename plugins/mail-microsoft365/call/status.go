@@ -18,23 +18,23 @@ import (
 // Graph and Exchange: 408, 429 and 5xx. It returns nil for all other statuses. cause names the host
 // and the error code of the response, if there is one.
 func StatusError(resp Response, cause string) error {
-	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(resp.Status) + " " + cause), RetryAfter: sdk.RetryAfter(resp.Header, time.Now())}
+	failure := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(resp.Status) + " " + cause), RetryAfter: sdk.RetryAfter(resp.Header, time.Now())}
 	switch {
 	case resp.Status == http.StatusTooManyRequests:
-		o.Kind, o.Detail = outcome.Throttled, "the mail platform throttles the service's requests"
+		failure.Kind, failure.Detail = outcome.Throttled, "the mail platform throttles the service's requests"
 	case resp.Status == http.StatusServiceUnavailable:
-		o.Kind, o.Detail = outcome.Down, "the mail platform is out of service"
+		failure.Kind, failure.Detail = outcome.Down, "the mail platform is out of service"
 	case resp.Status == http.StatusGatewayTimeout, resp.Status == http.StatusRequestTimeout:
 		// The platform may have executed the request, or may still be executing it.
-		o.Kind, o.Detail = outcome.Unknown, "the mail platform did not answer in time"
-		return retryableRead{o}
+		failure.Kind, failure.Detail = outcome.Unknown, "the mail platform did not answer in time"
+		return retryableRead{failure}
 	case resp.Status >= http.StatusInternalServerError:
-		o.Kind, o.Detail = outcome.Broken, "the mail platform answered with an error"
-		return retryableRead{o}
+		failure.Kind, failure.Detail = outcome.Broken, "the mail platform answered with an error"
+		return retryableRead{failure}
 	default:
 		return nil
 	}
-	return o
+	return failure
 }
 
 // Broken returns an outcome for a response that cannot be parsed, or that shows a defect of the

@@ -232,18 +232,18 @@ func (c Client) gate(cmd Command) call.Gate {
 }
 
 func (c Client) header(cmd Command, t login.Token, session []string) http.Header {
-	h := http.Header{}
-	h.Set("Authorization", "Bearer "+t.Value.Reveal())
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Set("Accept", "application/json")
-	h.Set("X-AnchorMailbox", systemMailbox+string(c.Tenant))
-	h.Set("X-CmdletName", cmd.Cmdlet)
-	h.Set("X-ResponseFormat", "json")
-	h.Set("X-SerializationLevel", "Partial")
-	h.Set("Prefer", "odata.maxpagesize=1000")
-	h.Set("connection-id", connectionID)
+	headers := http.Header{}
+	headers.Set("Authorization", "Bearer "+t.Value.Reveal())
+	headers.Set("Content-Type", "application/json; charset=utf-8")
+	headers.Set("Accept", "application/json")
+	headers.Set("X-AnchorMailbox", systemMailbox+string(c.Tenant))
+	headers.Set("X-CmdletName", cmd.Cmdlet)
+	headers.Set("X-ResponseFormat", "json")
+	headers.Set("X-SerializationLevel", "Partial")
+	headers.Set("Prefer", "odata.maxpagesize=1000")
+	headers.Set("connection-id", connectionID)
 	if len(session) > 0 {
-		h.Set("Cookie", strings.Join(session, "; "))
+		headers.Set("Cookie", strings.Join(session, "; "))
 	}
-	return h
+	return headers
 }

@@ -88,29 +88,29 @@ var detailForm = regexp.MustCompile(`(?s)^(?:Ex[0-9A-F]{6})?\|([A-Za-z0-9_.+]+)\
 
 // parseError returns the code and the exception of an error response. It returns the innermost
 // exception if it can, because the outer ones only say "Invalid Operation".
-func parseError(body []byte) (code string, e exception) {
+func parseError(body []byte) (code string, thrown exception) {
 	var outer errorBody
-	var o errorObject
+	var object errorObject
 	_ = json.Unmarshal(body, &outer) // the body may be NUL bytes or a proxy's page
-	if json.Unmarshal(outer.Error, &o) != nil {
+	if json.Unmarshal(outer.Error, &object) != nil {
 		_ = json.Unmarshal(outer.Error, &code) // in the OAuth form, error is only the code
 		return code, exception{}
 	}
-	if o.Inner != nil && o.Inner.Internal != nil && *o.Inner.Internal != (exception{}) {
-		e = *o.Inner.Internal
+	if object.Inner != nil && object.Inner.Internal != nil && *object.Inner.Internal != (exception{}) {
+		thrown = *object.Inner.Internal
 	}
-	for _, d := range o.Details {
-		if e.Type != "" {
+	for _, d := range object.Details {
+		if thrown.Type != "" {
 			break
 		}
-		if found := parseDetail(d.Message); e.Message == "" || found.Type != "" {
-			e = found
+		if found := parseDetail(d.Message); thrown.Message == "" || found.Type != "" {
+			thrown = found
 		}
 	}
-	if e == (exception{}) {
-		e = parseDetail(o.Message)
+	if thrown == (exception{}) {
+		thrown = parseDetail(object.Message)
 	}
-	return o.Code, e
+	return object.Code, thrown
 }
 
 // parseDetail reads a message that may have the form of detailForm.

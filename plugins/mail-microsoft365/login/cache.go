@@ -56,22 +56,22 @@ type tokenRequest struct {
 const sweepAt = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {
-	if e := c.entries[key]; e != nil {
-		return e
+	if existing := c.entries[key]; existing != nil {
+		return existing
 	}
 	if c.entries == nil {
 		c.entries = map[tokenKey]*cacheEntry{}
 	}
 	if len(c.entries) >= sweepAt {
-		for k, e := range c.entries {
-			if e.request == nil && !c.Now().Before(e.token.Expires) {
+		for k, existing := range c.entries {
+			if existing.request == nil && !c.Now().Before(existing.token.Expires) {
 				delete(c.entries, k)
 			}
 		}
 	}
-	e := &cacheEntry{}
-	c.entries[key] = e
-	return e
+	existing := &cacheEntry{}
+	c.entries[key] = existing
+	return existing
 }
 
 // tokenOrRequest returns the cached token if it can be used. Otherwise it returns the request to

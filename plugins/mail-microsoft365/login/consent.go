@@ -33,17 +33,17 @@ func ParseConsentCallback(query string) (tenant.GUID, error) {
 	if len(query) > maxQuery {
 		return "", malformedCallback()
 	}
-	q, err := url.ParseQuery(query)
-	if err != nil || len(q["error"]) > 1 || len(q["tenant"]) > 1 || len(q["admin_consent"]) > 1 {
+	values, err := url.ParseQuery(query)
+	if err != nil || len(values["error"]) > 1 || len(values["tenant"]) > 1 || len(values["admin_consent"]) > 1 {
 		return "", malformedCallback()
 	}
-	if q.Has("error") {
-		return "", consentError(q.Get("error"), q.Get("error_description"))
+	if values.Has("error") {
+		return "", consentError(values.Get("error"), values.Get("error_description"))
 	}
-	if consent := q.Get("admin_consent"); consent != "" && !strings.EqualFold(consent, "true") {
+	if consent := values.Get("admin_consent"); consent != "" && !strings.EqualFold(consent, "true") {
 		return "", consentError("", "")
 	}
-	id, ok := tenant.ParseGUID(q.Get("tenant"))
+	id, ok := tenant.ParseGUID(values.Get("tenant"))
 	if !ok || id == tenant.NoGUID || id == consumers {
 		return "", malformedCallback()
 	}

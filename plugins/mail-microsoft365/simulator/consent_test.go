@@ -33,16 +33,16 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 			map[string]string{"error": "*", "error_description": "AADSTS650051: *", "tenant": ""}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newTenant()
+			testTenant := startSimulator(t).newTenant()
 			if tt.before != nil {
-				tn.setBehaviour(tt.before)
+				testTenant.setBehaviour(tt.before)
 			}
-			address := tn.consentURL()
+			address := testTenant.consentURL()
 			if tt.v1 {
-				address = strings.Replace(address, "/organizations/v2.0/", "/"+tn.id+"/", 1)
+				address = strings.Replace(address, "/organizations/v2.0/", "/"+testTenant.id+"/", 1)
 			}
-			tt.form.Set("username", tn.admin)
-			answer, redirect := tn.page(address, tt.form)
+			tt.form.Set("username", testTenant.admin)
+			answer, redirect := testTenant.page(address, tt.form)
 			if answer.status != http.StatusFound || !strings.HasPrefix(answer.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
 				t.Fatalf("%d %s", answer.status, answer.header.Get("Location"))
 			}
@@ -53,7 +53,7 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
 			}
-			granted := tn.control("GET", "/tenants/"+tn.id, nil).at("consent") == "granted"
+			granted := testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("consent") == "granted"
 			if granted != (tt.want["error"] == "") {
 				t.Errorf("granted: %v", granted)
 			}
@@ -64,14 +64,14 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 // TestConsentCanBeRepeated repeats a consent that failed because of a concurrent consent. A consent
 // that was already given changes nothing.
 func TestConsentCanBeRepeated(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(jsonObject{"consent_busy": true})
-	tn.page(tn.consentURL(), url.Values{"username": {tn.admin}, "decision": {"accept"}})
-	tn.consent()
-	first := tn.principal()
-	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
-	tn.consent()
-	if second := tn.principal(); second != first {
+	testTenant := startSimulator(t).newTenant()
+	testTenant.setBehaviour(jsonObject{"consent_busy": true})
+	testTenant.page(testTenant.consentURL(), url.Values{"username": {testTenant.admin}, "decision": {"accept"}})
+	testTenant.consent()
+	first := testTenant.principal()
+	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
+	testTenant.consent()
+	if second := testTenant.principal(); second != first {
 		t.Errorf("principal %s, then %s", first, second)
 	}
 }
@@ -79,14 +79,14 @@ func TestConsentCanBeRepeated(t *testing.T) {
 func TestConsentRestoresRevokedGrants(t *testing.T) {
 	for _, what := range []string{"consent", "exchange_role", "app_role"} {
 		t.Run(what, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			oldToken := bearer(tn.token(exchangeScope))
-			tn.revoke(what)
-			if answer := tn.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
+			testTenant := startSimulator(t).newConnectedTenant()
+			oldToken := bearer(testTenant.token(exchangeScope))
+			testTenant.revoke(what)
+			if answer := testTenant.exchangeWith(oldToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != 401 && answer.status != 403 {
 				t.Errorf("a token from before the revocation still works: %d", answer.status)
 			}
-			tn.consent()
-			if answer := tn.exchange("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
+			testTenant.consent()
+			if answer := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
 				t.Errorf("after consent: %d %s", answer.status, answer.raw)
 			}
 		})
@@ -115,8 +115,8 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 		{name: "no decision", form: url.Values{"username": {"admin@"}}, status: 200, want: `name="decision"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newTenant()
-			address, err := url.Parse(tn.consentURL())
+			testTenant := startSimulator(t).newTenant()
+			address, err := url.Parse(testTenant.consentURL())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,13 +129,13 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 				address.Path = strings.Replace(address.Path, "organizations/v2.0", tt.path, 1)
 			}
 			if name, short := strings.CutSuffix(tt.form.Get("username"), "@"); short && tt.form != nil {
-				tt.form.Set("username", name+"@"+tn.initialDomain())
+				tt.form.Set("username", name+"@"+testTenant.initialDomain())
 			}
-			answer, _ := tn.page(address.String(), tt.form)
+			answer, _ := testTenant.page(address.String(), tt.form)
 			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if tn.control("GET", "/tenants/"+tn.id, nil).at("consent") != "none" {
+			if testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("consent") != "none" {
 				t.Error("the refused request granted consent")
 			}
 		})
@@ -146,15 +146,15 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 // any port.
 func TestRedirectURIMustBeRegistered(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newTenant()
+	testTenant := s.newTenant()
 	s.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
 		callback: http.StatusBadRequest,
 		"https://app.example.net/connect/microsoft365/callback":     http.StatusOK,
 		"https://app.example.net:444/connect/microsoft365/callback": http.StatusBadRequest,
 	} {
-		address := strings.Replace(tn.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
-		if answer, _ := tn.page(address, nil); answer.status != want {
+		address := strings.Replace(testTenant.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
+		if answer, _ := testTenant.page(address, nil); answer.status != want {
 			t.Errorf("%s: %d, want %d", uri, answer.status, want)
 		}
 	}
@@ -163,10 +163,10 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 // TestDeniedTenantRefusesRoleAssignment checks a tenant whose administrator does not let the
 // application assign roles.
 func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
-	tn := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
-	tn.consent()
-	assertGolden(t, "graph-denied", tn.assignExchange())
-	if answer := tn.graph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
+	testTenant := startSimulator(t).newTenant(jsonObject{"bootstrap": "denied"})
+	testTenant.consent()
+	assertGolden(t, "graph-denied", testTenant.assignExchange())
+	if answer := testTenant.graph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
 		t.Errorf("reading roles: %d", answer.status)
 	}
 }
@@ -180,12 +180,12 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 		buttons []string
 	}{
 		{"consent", (*tenant).consentURL, []string{"decision=accept", "decision=deny"}},
-		{"sign-in", func(tn *tenant) string { return tn.signInURL(nil) }, []string{"="}},
+		{"sign-in", func(testTenant *tenant) string { return testTenant.signInURL(nil) }, []string{"="}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newTenant()
-			address := tt.address(tn)
-			answer, _ := tn.page(address, nil)
+			testTenant := startSimulator(t).newTenant()
+			address := tt.address(testTenant)
+			answer, _ := testTenant.page(address, nil)
 			if policy := answer.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
 				t.Errorf("policy %q", policy)
 			}
@@ -193,7 +193,7 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
 				t.Errorf("%+v", p)
 			}
-			if p.fields["username"] != tn.admin || !p.labelled["username"] {
+			if p.fields["username"] != testTenant.admin || !p.labelled["username"] {
 				t.Errorf("username: %q, labelled %v", p.fields["username"], p.labelled["username"])
 			}
 			if strings.Join(p.buttons, " ") != strings.Join(tt.buttons, " ") {
@@ -261,8 +261,8 @@ func readPage(t *testing.T, text string) parsedPage {
 
 // TestPagesEscape checks that text from the request is escaped.
 func TestPagesEscape(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	answer, _ := tn.page(tn.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
+	testTenant := startSimulator(t).newTenant()
+	answer, _ := testTenant.page(testTenant.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
 	if strings.Contains(string(answer.raw), "<script>") {
 		t.Errorf("%s", answer.raw)
 	}

@@ -36,37 +36,37 @@ func TestControlCreatesAndListsTenants(t *testing.T) {
 
 // TestControlShowsTenantState compares the whole answer with the format that the sandbox expects.
 func TestControlShowsTenantState(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	show := func() jsonObject { return tn.control("GET", "/tenants/"+tn.id, nil).body }
+	testTenant := startSimulator(t).newTenant()
+	show := func() jsonObject { return testTenant.control("GET", "/tenants/"+testTenant.id, nil).body }
 	empty := jsonObject{"domains": []any{}, "mailboxes": []any{}, "rules": []any{}, "consent": "none"}
 	if diff := cmp.Diff(empty, show()); diff != "" {
 		t.Error(diff)
 	}
-	tn.consent()
-	tn.assignExchange()
-	tn.addMailDomain(domain)
-	tn.newMailbox("a@"+domain, "a.d")
+	testTenant.consent()
+	testTenant.assignExchange()
+	testTenant.addMailDomain(domain)
+	testTenant.newMailbox("a@"+domain, "a.d")
 	full := jsonObject{"consent": "granted", "rules": []any{},
 		"domains":   []any{jsonObject{"name": domain, "verified": true, "default": false, "dkim_enabled": false}},
 		"mailboxes": []any{jsonObject{"address": "a@" + domain, "enabled": false, "password_set": false}}}
 	if diff := cmp.Diff(full, show()); diff != "" {
 		t.Error(diff)
 	}
-	tn.revoke("consent")
+	testTenant.revoke("consent")
 	if show()["consent"] != "revoked" {
 		t.Error(show())
 	}
 }
 
 func TestControlRefusesInvalidRequests(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tenantPath := "/tenants/" + tn.id
+	testTenant := startSimulator(t).newTenant()
+	tenantPath := "/tenants/" + testTenant.id
 	for _, tt := range []struct {
 		name, method, path, body string
 		status                   int
 	}{
 		{"unknown tenant", "GET", "/tenants/11111111-2222-4333-8444-555555555555", "", 404},
-		{"domain instead of tenant id", "GET", "/tenants/" + tn.initialDomain(), "", 404},
+		{"domain instead of tenant id", "GET", "/tenants/" + testTenant.initialDomain(), "", 404},
 		{"unknown tenant's behaviour", "POST", "/tenants/x/behaviour", "{}", 404},
 		{"unknown call", "GET", "/weather", "", 404},
 		{"unknown knob", "POST", tenantPath + "/behaviour", `{"consent_seconds":1}`, 400},
@@ -91,7 +91,7 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"unknown trace_throttled", "POST", tenantPath + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := tn.do(tt.method, tn.ready.URL+"/_control"+tt.path, nil, tt.body)
+			a := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
 			if text, _ := a.at("error").(string); a.status != tt.status || text == "" {
 				t.Errorf("%d %s", a.status, a.raw)
 			}
@@ -100,36 +100,36 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 }
 
 func TestChangedDelayAppliesToLaterChanges(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
-	tn.consent()
-	tn.setBehaviour(jsonObject{"consent_ms": 0})
-	assertGolden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
+	testTenant := startSimulator(t).newTenant()
+	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
+	testTenant.consent()
+	testTenant.setBehaviour(jsonObject{"consent_ms": 0})
+	assertGolden(t, "aadsts-700016", testTenant.clientCredentials(testTenant.id, graphScope))
 }
 
 // TestJournalNamesOperations checks the operation and the write flag of each call in the journal.
 func TestJournalNamesOperations(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.control("DELETE", "/calls", nil)
-	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
-	tn.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
-	tn.graphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
-	tn.graphWith(graphToken, "POST", "/domains/x.example/verify", nil)
-	tn.graphWith(graphToken, "PATCH", "/users/"+tn.admin, jsonObject{"displayName": "Ada"})
-	tn.graphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
-	tn.exchangeWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
-	tn.exchangeWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	testTenant := newTenantWithMailbox(t)
+	testTenant.control("DELETE", "/calls", nil)
+	graphToken, exchangeToken := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
+	testTenant.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "x.example"})
+	testTenant.graphWith(graphToken, "GET", "/domains/x.example/verificationDnsRecords", nil)
+	testTenant.graphWith(graphToken, "POST", "/domains/x.example/verify", nil)
+	testTenant.graphWith(graphToken, "PATCH", "/users/"+testTenant.admin, jsonObject{"displayName": "Ada"})
+	testTenant.graphWith(graphToken, "GET", "/roleManagement/directory/roleAssignments", nil)
+	testTenant.exchangeWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": "nobody"})
+	testTenant.exchangeWith(exchangeToken, "", "Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	var calls []simulate.Entry
-	if err := json.Unmarshal(tn.control("GET", "/calls", nil).raw, &calls); err != nil {
+	if err := json.Unmarshal(testTenant.control("GET", "/calls", nil).raw, &calls); err != nil {
 		t.Fatal(err)
 	}
-	token := simulate.Entry{Method: "POST", Path: "/login/" + tn.id + "/oauth2/v2.0/token", Operation: "token", Status: 200}
-	invoke := "/exchange/adminapi/beta/" + tn.id + "/InvokeCommand"
+	token := simulate.Entry{Method: "POST", Path: "/login/" + testTenant.id + "/oauth2/v2.0/token", Operation: "token", Status: 200}
+	invoke := "/exchange/adminapi/beta/" + testTenant.id + "/InvokeCommand"
 	want := []simulate.Entry{token, token,
 		{Method: "POST", Path: "/graph/v1.0/domains", Operation: "domain.create", Status: 201, Write: true},
 		{Method: "GET", Path: "/graph/v1.0/domains/x.example/verificationDnsRecords", Operation: "domain.list-verificationDnsRecords", Status: 200},
 		{Method: "POST", Path: "/graph/v1.0/domains/x.example/verify", Operation: "domain.verify", Status: 400, Write: true},
-		{Method: "PATCH", Path: "/graph/v1.0/users/" + tn.admin, Operation: "user.update", Status: 204, Write: true},
+		{Method: "PATCH", Path: "/graph/v1.0/users/" + testTenant.admin, Operation: "user.update", Status: 204, Write: true},
 		{Method: "GET", Path: "/graph/v1.0/roleManagement/directory/roleAssignments", Operation: "get-roleAssignments", Status: 200},
 		{Method: "POST", Path: invoke, Operation: "Get-Mailbox", Status: 400},
 		{Method: "POST", Path: invoke, Operation: "Set-Mailbox", Status: 200, Write: true},
@@ -140,13 +140,13 @@ func TestJournalNamesOperations(t *testing.T) {
 }
 
 func TestJournalAndGraphOmitPasswords(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.graph("PATCH", "/users/"+tn.admin, enableWithPassword)
-	raw := string(tn.control("GET", "/calls", nil).raw)
+	testTenant := newTenantWithMailbox(t)
+	testTenant.graph("PATCH", "/users/"+testTenant.admin, enableWithPassword)
+	raw := string(testTenant.control("GET", "/calls", nil).raw)
 	if strings.Contains(raw, "Correct-Horse-7") {
 		t.Error("the journal holds a password")
 	}
-	if a := tn.graph("GET", "/users/"+tn.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
+	if a := testTenant.graph("GET", "/users/"+testTenant.admin, nil); a.status != http.StatusOK || strings.Contains(string(a.raw), "Correct-Horse-7") {
 		t.Errorf("%s", a.raw)
 	}
 }
@@ -183,11 +183,11 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 			s := startSimulator(t)
 			throttled, other := s.newConnectedTenant(), s.newConnectedTenant()
 			throttled.setBehaviour(jsonObject{"throttle_scope": tt.setting})
-			read := func(tn *tenant) response {
-				header := bearer(tn.token(graphScope))
+			read := func(testTenant *tenant) response {
+				header := bearer(testTenant.token(graphScope))
 				header.Set("User-Agent", "app/1.0")
 				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
-				return tn.graphWith(header, "GET", "/organization", nil)
+				return testTenant.graphWith(header, "GET", "/organization", nil)
 			}
 			s.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
 			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {

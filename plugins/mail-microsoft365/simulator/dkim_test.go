@@ -30,13 +30,13 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 		{"classic style", "contoso.example", jsonObject{"dkim_style": jsonObject{"contoso.example": "classic"}}, "selector1-contoso-example._domainkey.%P.onmicrosoft.com"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
+			testTenant := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
-				tn.setBehaviour(tt.before)
+				testTenant.setBehaviour(tt.before)
 			}
-			tn.addMailDomain(tt.domain)
-			row := tn.newDKIMConfig(tt.domain).at("value", 0).(jsonObject)
-			prefix := strings.TrimSuffix(tn.initialDomain(), ".onmicrosoft.com")
+			testTenant.addMailDomain(tt.domain)
+			row := testTenant.newDKIMConfig(tt.domain).at("value", 0).(jsonObject)
+			prefix := strings.TrimSuffix(testTenant.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tt.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
 				t.Errorf("%v", row)
@@ -64,14 +64,14 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 		{"both", func(answer, b string) []string { return []string{"selector1 CNAME " + answer, "selector2 CNAME " + b} }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			tn.addMailDomain(domain)
-			row := tn.newDKIMConfig(domain).at("value", 0).(jsonObject)
+			testTenant := startSimulator(t).newConnectedTenant()
+			testTenant.addMailDomain(domain)
+			row := testTenant.newDKIMConfig(domain).at("value", 0).(jsonObject)
 			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
-				tn.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
+				testTenant.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
-			answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
-			shown := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
+			answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+			shown := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
 			if tt.ok {
 				if answer.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
 					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
@@ -89,52 +89,54 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 // TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails to enable it, but
 // leaves it behind disabled.
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain(domain)
-	assertGolden(t, "exchange-no-cname", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
-	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Enabled") != false || answer.at("value", 0, "Selector1KeySize") != 1024.0 {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain(domain)
+	assertGolden(t, "exchange-no-cname", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
+	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Enabled") != false || answer.at("value", 0, "Selector1KeySize") != 1024.0 {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "exchange-signing-exists", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.at("value", 0, "IsDefault") != true {
+	assertGolden(t, "exchange-signing-exists", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.at("value", 0, "IsDefault") != true {
 		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(jsonObject{"dkim_listed": true})
-	tn.addMailDomain(domain)
-	if answer := tn.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Status") != "NoDKIMKeys" || answer.at("value", 0, "Selector1CNAME") != "" {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"dkim_listed": true})
+	testTenant.addMailDomain(domain)
+	if answer := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.at("value", 0, "Status") != "NoDKIMKeys" || answer.at("value", 0, "Selector1CNAME") != "" {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "exchange-no-cname", tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
-	tn.publishSelectorCNAMEs(domain)
-	if answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+	assertGolden(t, "exchange-no-cname", testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
+	testTenant.publishSelectorCNAMEs(domain)
+	if answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestDehydratedTenantRefusesDKIM(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
-	tn.setBehaviour(jsonObject{"hydrate_ms": 30_000})
-	tn.addMailDomain(domain)
-	dehydrated := func() any { return tn.exchange("Get-OrganizationConfig", jsonObject{}).at("value", 0, "IsDehydrated") }
+	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
+	testTenant.setBehaviour(jsonObject{"hydrate_ms": 30_000})
+	testTenant.addMailDomain(domain)
+	dehydrated := func() any {
+		return testTenant.exchange("Get-OrganizationConfig", jsonObject{}).at("value", 0, "IsDehydrated")
+	}
 	assertRefused := func() {
 		t.Helper()
-		assertGolden(t, "exchange-dehydrated", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-		assertGolden(t, "exchange-dehydrated", tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
+		assertGolden(t, "exchange-dehydrated", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+		assertGolden(t, "exchange-dehydrated", testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	}
 	assertRefused()
-	if answer := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || dehydrated() != true {
+	if answer := testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK || len(answer.rows()) != 0 || dehydrated() != true {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
 	assertRefused()
-	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", jsonObject{}))
-	tn.control("POST", "/clock", jsonObject{"advance": "31s"})
+	assertGolden(t, "exchange-already-hydrated", testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}))
+	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
 	if dehydrated() != false {
 		t.Error("still dehydrated")
 	}
-	tn.newDKIMConfig(domain)
-	assertGolden(t, "exchange-already-hydrated", tn.exchange("Enable-OrganizationCustomization", jsonObject{}))
+	testTenant.newDKIMConfig(domain)
+	assertGolden(t, "exchange-already-hydrated", testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}))
 }

@@ -30,55 +30,55 @@ func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 			jsonObject{"id": "taken.example"}, "graph-conflict"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			tn.graph("POST", "/domains", jsonObject{"id": domain})
+			testTenant := startSimulator(t).newConnectedTenant()
+			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 			if tt.before != nil {
-				tn.setBehaviour(tt.before)
+				testTenant.setBehaviour(tt.before)
 			}
-			assertGolden(t, tt.golden, tn.graph("POST", "/domains", tt.body))
+			assertGolden(t, tt.golden, testTenant.graph("POST", "/domains", tt.body))
 		})
 	}
 }
 
 func TestDomainObjectShowsVerification(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	added := tn.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant := startSimulator(t).newConnectedTenant()
+	added := testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 	if added.status != http.StatusCreated || added.at("isVerified") != false || added.at("availabilityStatus") != nil ||
 		len(added.at("supportedServices").([]any)) != 0 || added.at("id") != domain {
 		t.Errorf("added: %d %s", added.status, added.raw)
 	}
-	tn.publishVerificationRecord(domain)
-	verified := tn.graph("POST", "/domains/"+domain+"/verify", nil)
+	testTenant.publishVerificationRecord(domain)
+	verified := testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
 	if verified.at("isVerified") != true || verified.at("isRoot") != true || verified.at("availabilityStatus") != "AvailableImmediately" {
 		t.Errorf("verified: %s", verified.raw)
 	}
-	shown := tn.graph("GET", "/domains/"+domain, nil)
+	shown := testTenant.graph("GET", "/domains/"+domain, nil)
 	if shown.at("isVerified") != true || shown.at("availabilityStatus") != nil {
 		t.Errorf("read: %s", shown.raw)
 	}
-	if answer := tn.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.at("value", 0, "isInitial") != true {
+	if answer := testTenant.graph("GET", "/domains", nil); len(answer.rows()) != 2 || answer.at("value", 0, "isInitial") != true {
 		t.Errorf("list: %s", answer.raw)
 	}
-	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/domains?$filter=isVerified eq true", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/domains?$filter=isVerified eq true", nil))
 }
 
 func TestSubdomainOfVerifiedDomainIsVerified(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain(domain)
-	if answer := tn.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.at("isVerified") != true || answer.at("isRoot") != false {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain(domain)
+	if answer := testTenant.graph("POST", "/domains", jsonObject{"id": "sub." + domain}); answer.at("isVerified") != true || answer.at("isRoot") != false {
 		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestNewDomainIsVisibleAfterLag(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(jsonObject{"domain_ms": 2000})
-	tn.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"domain_ms": 2000})
+	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 	for _, path := range []string{"", "/verificationDnsRecords", "/serviceConfigurationRecords", "/domainNameReferences"} {
-		assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain+path, nil))
+		assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain+path, nil))
 	}
-	tn.control("POST", "/clock", jsonObject{"advance": "3s"})
-	if answer := tn.graph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
+	testTenant.control("POST", "/clock", jsonObject{"advance": "3s"})
+	if answer := testTenant.graph("GET", "/domains/"+domain, nil); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -87,9 +87,9 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 	s := startSimulator(t)
 	first, second := s.newConnectedTenant(), s.newConnectedTenant()
 	tokens := map[string]bool{}
-	for _, tn := range []*tenant{first, second} {
-		tn.graph("POST", "/domains", jsonObject{"id": domain})
-		answer := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+	for _, testTenant := range []*tenant{first, second} {
+		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+		answer := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		text := answer.at("value", 0, "text").(string)
 		tokens[text] = true
 		token := strings.TrimPrefix(text, "MS=")
@@ -97,7 +97,7 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 			answer.at("value", 1, "mailExchange") != token+".msv1.invalid" || answer.at("value", 1, "preference") != 32767.0 {
 			t.Errorf("%s", answer.raw)
 		}
-		again := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
+		again := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil)
 		if again.at("value", 0, "text") != text {
 			t.Error("the token is not stable")
 		}
@@ -119,12 +119,12 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 		{"classic style, dashes", domain, jsonObject{"mx_style": jsonObject{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
+			testTenant := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
-				tn.setBehaviour(tt.before)
+				testTenant.setBehaviour(tt.before)
 			}
-			tn.addMailDomain(tt.domain)
-			answer := tn.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
+			testTenant.addMailDomain(tt.domain)
+			answer := testTenant.graph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
 			mx, _ := answer.at("value", 0, "mailExchange").(string)
 			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.at("value", 0, "preference") != 0.0 {
 				t.Errorf("MX %q: %s", mx, answer.raw)
@@ -141,11 +141,11 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 }
 
 func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 	read := func(earlyRecords string) response {
-		tn.setBehaviour(jsonObject{"early_records": earlyRecords})
-		return tn.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
+		testTenant.setBehaviour(jsonObject{"early_records": earlyRecords})
+		return testTenant.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
 	if answer := read("empty"); answer.status != http.StatusOK || len(answer.rows()) != 0 {
 		t.Errorf("%d %s", answer.status, answer.raw)
@@ -154,49 +154,49 @@ func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-bad-request", read("refused"))
-	tn.publishVerificationRecord(domain)
-	tn.graph("POST", "/domains/"+domain+"/verify", nil)
+	testTenant.publishVerificationRecord(domain)
+	testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
 	if answer := read("empty"); len(answer.rows()) != 0 {
 		t.Errorf("verified, e-mail not enabled: %s", answer.raw)
 	}
 }
 
 func TestUpdateDomainRefusesInvalidChanges(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
-	assertGolden(t, "graph-bad-request", tn.graph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
-	tn.addMailDomain(domain)
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	assertGolden(t, "graph-bad-request", testTenant.graph("PATCH", "/domains/unverified.example", jsonObject{"supportedServices": []string{"Email"}}))
+	testTenant.addMailDomain(domain)
 	for name, body := range map[string]jsonObject{
 		"unknown service": {"supportedServices": []string{"Pigeon"}},
 		"no list":         {"supportedServices": "Email"},
 		"take default":    {"isDefault": false},
 		"other property":  {"isVerified": true},
 	} {
-		if answer := tn.graph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
+		if answer := testTenant.graph("PATCH", "/domains/"+domain, body); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	assertGolden(t, "graph-not-found", tn.graph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
+	assertGolden(t, "graph-not-found", testTenant.graph("PATCH", "/domains/other.example", jsonObject{"isDefault": true}))
 }
 
 func TestDomainIsAcceptedAfterLag(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(jsonObject{"accepted_domain_ms": 10_000})
-	tn.addMailDomain(domain)
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"accepted_domain_ms": 10_000})
+	testTenant.addMailDomain(domain)
 	listed := func() bool {
-		return strings.Contains(string(tn.exchange("Get-AcceptedDomain", jsonObject{}).raw), `"`+domain+`"`)
+		return strings.Contains(string(testTenant.exchange("Get-AcceptedDomain", jsonObject{}).raw), `"`+domain+`"`)
 	}
 	newMailbox := jsonObject{"Shared": true, "Name": "a@" + domain, "Alias": "a.d", "PrimarySmtpAddress": "a@" + domain}
 	if listed() {
 		t.Error("listed at once")
 	}
-	assertGolden(t, "exchange-not-accepted", tn.exchange("New-Mailbox", newMailbox))
-	assertGolden(t, "exchange-not-found", tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
-	tn.control("POST", "/clock", jsonObject{"advance": "11s"})
+	assertGolden(t, "exchange-not-accepted", testTenant.exchange("New-Mailbox", newMailbox))
+	assertGolden(t, "exchange-not-found", testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
+	testTenant.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !listed() {
 		t.Error("not listed after the lag")
 	}
-	if answer := tn.exchange("New-Mailbox", newMailbox); answer.status != http.StatusOK {
+	if answer := testTenant.exchange("New-Mailbox", newMailbox); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -204,53 +204,53 @@ func TestDomainIsAcceptedAfterLag(t *testing.T) {
 // TestVerifyDoesNotEnableMail checks that Exchange does not list a verified domain before Email is
 // enabled.
 func TestVerifyDoesNotEnableMail(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", jsonObject{"id": domain})
-	tn.publishVerificationRecord(domain)
-	tn.graph("POST", "/domains/"+domain+"/verify", nil)
-	if answer := tn.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.at("value", 0, "InitialDomain") != true {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.publishVerificationRecord(domain)
+	testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
+	if answer := testTenant.exchange("Get-AcceptedDomain", jsonObject{}); len(answer.rows()) != 1 || answer.at("value", 0, "InitialDomain") != true {
 		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestDeleteDomainRefusesDomainInUse(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain(domain)
-	tn.newMailbox("a@"+domain, "a.d")
-	if answer := tn.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain(domain)
+	testTenant.newMailbox("a@"+domain, "a.d")
+	if answer := testTenant.graph("GET", "/domains/"+domain+"/domainNameReferences", nil); len(answer.rows()) != 1 {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "graph-referenced", tn.graph("DELETE", "/domains/"+domain, nil))
-	assertGolden(t, "graph-bad-request", tn.graph("DELETE", "/domains/"+tn.initialDomain(), nil))
-	assertGolden(t, "graph-not-found", tn.graph("DELETE", "/domains/other.example", nil))
-	tn.exchange("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
-	if answer := tn.graph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
+	assertGolden(t, "graph-referenced", testTenant.graph("DELETE", "/domains/"+domain, nil))
+	assertGolden(t, "graph-bad-request", testTenant.graph("DELETE", "/domains/"+testTenant.initialDomain(), nil))
+	assertGolden(t, "graph-not-found", testTenant.graph("DELETE", "/domains/other.example", nil))
+	testTenant.exchange("Remove-Mailbox", jsonObject{"Identity": "a@" + domain, "Confirm": false})
+	if answer := testTenant.graph("DELETE", "/domains/"+domain, nil); answer.status != http.StatusNoContent {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
+	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain, nil))
 }
 
 func TestForceDeleteMovesUsersToInitialDomain(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain(domain)
-	id := tn.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
-	if answer := tn.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain(domain)
+	id := testTenant.newMailbox("a@"+domain, "a.d")["ExternalDirectoryObjectId"].(string)
+	if answer := testTenant.graph("POST", "/domains/"+domain+"/forceDelete", jsonObject{"disableUserAccounts": true}); answer.status != http.StatusAccepted {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	if answer := tn.graph("GET", "/users/"+id, nil); answer.at("userPrincipalName") != "a@"+tn.initialDomain() {
+	if answer := testTenant.graph("GET", "/users/"+id, nil); answer.at("userPrincipalName") != "a@"+testTenant.initialDomain() {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/"+domain, nil))
+	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/"+domain, nil))
 }
 
 func TestDNSOutageFailsVerification(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.graph("POST", "/domains", jsonObject{"id": domain})
-	tn.publishVerificationRecord(domain)
-	tn.fakeDNS.setUnavailable(true)
-	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	tn.fakeDNS.setUnavailable(false)
-	if answer := tn.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	testTenant.publishVerificationRecord(domain)
+	testTenant.fakeDNS.setUnavailable(true)
+	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	testTenant.fakeDNS.setUnavailable(false)
+	if answer := testTenant.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -273,16 +273,16 @@ func TestVerifyQueriesDNS(t *testing.T) {
 		{"owned elsewhere, record missing", jsonObject{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
+			testTenant := startSimulator(t).newConnectedTenant()
 			if tt.before != nil {
-				tn.setBehaviour(tt.before)
+				testTenant.setBehaviour(tt.before)
 			}
-			tn.graph("POST", "/domains", jsonObject{"id": domain})
-			text := tn.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
+			testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+			text := testTenant.graph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).at("value", 0, "text").(string)
 			for _, r := range tt.records {
-				tn.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
+				testTenant.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
-			answer := tn.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
+			answer := testTenant.graph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, answer)
 			} else if answer.status != http.StatusOK {
@@ -293,10 +293,10 @@ func TestVerifyQueriesDNS(t *testing.T) {
 }
 
 func TestVerifyRefusesVerifiedDomain(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain(domain)
-	assertGolden(t, "graph-already-verified", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	assertGolden(t, "graph-not-found", tn.graph("POST", "/domains/other.example/verify", nil))
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain(domain)
+	assertGolden(t, "graph-already-verified", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	assertGolden(t, "graph-not-found", testTenant.graph("POST", "/domains/other.example/verify", nil))
 }
 
 // TestVerifyRefusesDomainOfAnotherTenant checks that the domain can be added, but not verified,
@@ -314,14 +314,14 @@ func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
 }
 
 func TestMissingRecordIsCached(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
-	tn.graph("POST", "/domains", jsonObject{"id": domain})
-	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	tn.publishVerificationRecord(domain)
-	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/"+domain+"/verify", nil))
-	tn.control("POST", "/clock", jsonObject{"advance": "31s"})
-	if answer := tn.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
+	testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	testTenant.publishVerificationRecord(domain)
+	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/"+domain+"/verify", nil))
+	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
+	if answer := testTenant.graph("POST", "/domains/"+domain+"/verify", nil); answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }

@@ -67,26 +67,26 @@ func (c *dkimConfig) cnamesPublished(cnames map[string]bool) bool {
 }
 
 // dkimRow returns a configuration as Get-DkimSigningConfig shows it.
-func (t *tenant) dkimRow(c dkimConfig) object {
+func (t *tenant) dkimRow(config dkimConfig) object {
 	status, key := "CnameMissing", "v=DKIM1; k=rsa; p=MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A"
 	switch {
-	case !c.Keys:
+	case !config.Keys:
 		status = "NoDKIMKeys"
-	case c.Enabled:
+	case config.Enabled:
 		status = "Valid"
 	}
 	row := object{
-		"Domain": c.Domain, "Name": c.Domain, "Identity": c.Domain, "Enabled": c.Enabled, "Status": status,
-		"IsDefault": c.Domain == t.initialDomain(), "Selector1CNAME": c.Targets[0], "Selector2CNAME": c.Targets[1],
-		"Selector1KeySize": c.KeySize, "Selector2KeySize": c.KeySize,
+		"Domain": config.Domain, "Name": config.Domain, "Identity": config.Domain, "Enabled": config.Enabled, "Status": status,
+		"IsDefault": config.Domain == t.initialDomain(), "Selector1CNAME": config.Targets[0], "Selector2CNAME": config.Targets[1],
+		"Selector1KeySize": config.KeySize, "Selector2KeySize": config.KeySize,
 		"Selector1PublicKey": "", "Selector2PublicKey": "",
 		"SelectorBeforeRotateOnDate": "selector2", "SelectorAfterRotateOnDate": "selector1",
-		"KeyCreationTime": c.Created, "RotateOnDate": c.Created, "LastChecked": c.Checked,
+		"KeyCreationTime": config.Created, "RotateOnDate": config.Created, "LastChecked": config.Checked,
 		"HeaderCanonicalization": "Relaxed", "BodyCanonicalization": "Relaxed", "Algorithm": "RsaSHA256",
 	}
-	if c.Keys {
-		row["Selector1PublicKey"] = key + digest("selector1", t.ID, c.Domain) + ";"
-		row["Selector2PublicKey"] = key + digest("selector2", t.ID, c.Domain) + ";"
+	if config.Keys {
+		row["Selector1PublicKey"] = key + digest("selector1", t.ID, config.Domain) + ";"
+		row["Selector2PublicKey"] = key + digest("selector2", t.ID, config.Domain) + ";"
 	}
 	return row
 }
@@ -146,24 +146,24 @@ func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 // setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. If the
 // configuration has no keys, the first attempt creates them.
 func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
-	c := t.dkimConfig(call.dkimDomain())
+	config := t.dkimConfig(call.dkimDomain())
 	switch {
 	case t.Exchange.dehydrated(call.now):
 		return outcome{failure: errDehydrated.with("")}
-	case c == nil || !t.acceptsMail(c.Domain, call.now):
+	case config == nil || !t.acceptsMail(config.Domain, call.now):
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
 	enable := call.params.isTrue("Enabled")
-	if !call.params.has("Enabled") || c.Keys && c.Enabled == enable {
-		return nothingModified(c.Domain)
+	if !call.params.has("Enabled") || config.Keys && config.Enabled == enable {
+		return nothingModified(config.Domain)
 	}
-	if !c.Keys {
-		c.createKeys(call, t, 2048)
+	if !config.Keys {
+		config.createKeys(call, t, 2048)
 	}
-	c.Checked = call.now
-	if enable && !c.cnamesPublished(cnames) {
-		return outcome{failure: errNoCNAME.with(c.Domain + " " + strings.Join(c.Targets[:], " "))}
+	config.Checked = call.now
+	if enable && !config.cnamesPublished(cnames) {
+		return outcome{failure: errNoCNAME.with(config.Domain + " " + strings.Join(config.Targets[:], " "))}
 	}
-	c.Enabled = enable
+	config.Enabled = enable
 	return outcome{}
 }

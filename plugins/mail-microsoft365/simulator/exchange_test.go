@@ -44,12 +44,12 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", jsonObject{}, "exchange-not-found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := shared
+			testTenant := shared
 			if tt.before != nil {
-				tn = newTenantWithMailbox(t)
-				tn.setBehaviour(tt.before)
+				testTenant = newTenantWithMailbox(t)
+				testTenant.setBehaviour(tt.before)
 			}
-			assertGolden(t, tt.golden, tn.exchange(tt.cmdlet, tt.params))
+			assertGolden(t, tt.golden, testTenant.exchange(tt.cmdlet, tt.params))
 		})
 	}
 }
@@ -67,22 +67,22 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 		{name: "no app role", revoke: "app_role", status: 401},
 		{name: "no directory role", revoke: "exchange_role", status: 403, nul: true},
 		{name: "no directory role, without NUL bytes", revoke: "exchange_role", before: jsonObject{"nul_403": false}, status: 403},
-		{name: "token for Graph", header: func(tn *tenant) http.Header { return bearer(tn.token(graphScope)) }, status: 401},
+		{name: "token for Graph", header: func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }, status: 401},
 		{name: "no token", header: func(*tenant) http.Header { return http.Header{} }, status: 401},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
+			testTenant := startSimulator(t).newConnectedTenant()
 			if tt.revoke != "" {
-				tn.revoke(tt.revoke)
+				testTenant.revoke(tt.revoke)
 			}
 			if tt.before != nil {
-				tn.setBehaviour(tt.before)
+				testTenant.setBehaviour(tt.before)
 			}
-			header := bearer(tn.token(exchangeScope))
+			header := bearer(testTenant.token(exchangeScope))
 			if tt.header != nil {
-				header = tt.header(tn)
+				header = tt.header(testTenant)
 			}
-			answer := tn.exchangeWith(header, "", "Get-OrganizationConfig", jsonObject{})
+			answer := testTenant.exchangeWith(header, "", "Get-OrganizationConfig", jsonObject{})
 			if answer.status != tt.status {
 				t.Fatalf("%d %s", answer.status, answer.raw)
 			}
@@ -96,40 +96,40 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 // TestUnknownCmdletIsForbidden checks cmdlets that the role does not allow or that no longer exist.
 // The answer is the same as for a missing role.
 func TestUnknownCmdletIsForbidden(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
-		if answer := tn.exchange(name, jsonObject{}); answer.status != http.StatusForbidden {
+		if answer := testTenant.exchange(name, jsonObject{}); answer.status != http.StatusForbidden {
 			t.Errorf("%q: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if answer := tn.exchange("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
+	if answer := testTenant.exchange("gEt-oRgAnIzAtIoNcOnFiG", jsonObject{}); answer.status != http.StatusOK {
 		t.Errorf("cmdlets are named in any case: %d", answer.status)
 	}
 }
 
 func TestExchangeChecksTenantInPath(t *testing.T) {
 	s := startSimulator(t)
-	tn, other := s.newConnectedTenant(), s.newConnectedTenant()
+	testTenant, other := s.newConnectedTenant(), s.newConnectedTenant()
 	post := func(tenant string) response {
 		return s.do("POST", s.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
-			bearer(tn.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
+			bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
 	if answer := post(other.id); answer.status != http.StatusUnauthorized {
 		t.Errorf("another tenant: %d", answer.status)
 	}
-	for _, name := range []string{tn.id, tn.initialDomain()} {
-		if answer := post(name); answer.at("value", 0, "Name") != tn.initialDomain() {
+	for _, name := range []string{testTenant.id, testTenant.initialDomain()} {
+		if answer := post(name); answer.at("value", 0, "Name") != testTenant.initialDomain() {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
 }
 
 func TestUnreadableCommandsAreRefused(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	for _, body := range []string{"", "[]", `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":null}}`,
 		`{"CmdletInput":{"CmdletName":"Get-Mailbox"}}`} {
-		answer := tn.do("POST", tn.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand", bearer(tn.token(exchangeScope)), body)
+		answer := testTenant.do("POST", testTenant.ready.Settings["exchange_url"]+"/adminapi/beta/"+testTenant.id+"/InvokeCommand", bearer(testTenant.token(exchangeScope)), body)
 		if answer.status != 400 && answer.status != 403 {
 			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
 		}
@@ -137,8 +137,8 @@ func TestUnreadableCommandsAreRefused(t *testing.T) {
 }
 
 func TestExchangeAnswerHasEnvelope(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	answer := tn.exchange("Get-OrganizationConfig", jsonObject{})
+	testTenant := newTenantWithMailbox(t)
+	answer := testTenant.exchange("Get-OrganizationConfig", jsonObject{})
 	warnings, isList := answer.at("@adminapi.warnings").([]any)
 	if !isList || len(warnings) != 0 || answer.at("adminapi.warnings@odata.type") != "#Collection(String)" ||
 		!strings.Contains(answer.at("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
@@ -147,75 +147,75 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	if answer.at("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.at("value", 0, "IsDehydrated") != false {
 		t.Errorf("%s", answer.raw)
 	}
-	row := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0).(jsonObject)
+	row := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
 		t.Errorf("sidecars: %v", row)
 	}
-	selected := tn.exchangeWith(bearer(tn.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	selected := testTenant.exchangeWith(bearer(testTenant.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if len(selected.at("value", 0).(jsonObject)) != 3 {
 		t.Errorf("$select: %s", selected.raw)
 	}
-	empty := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	empty := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if rows, isList := empty.at("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
 		t.Errorf("%s", empty.raw)
 	}
-	again := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	again := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if text, _ := again.at("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
 		t.Errorf("%s", again.raw)
 	}
 }
 
 func TestExchangeAnswersInPages(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(jsonObject{"page_size": 2})
-	first := tn.exchange("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
+	testTenant := newTenantWithMailbox(t)
+	testTenant.setBehaviour(jsonObject{"page_size": 2})
+	first := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
 	link, _ := first.at("@odata.nextLink").(string)
 	if len(first.rows()) != 2 || link == "" || len(first.at("@adminapi.warnings").([]any)) != 1 {
 		t.Fatalf("%s", first.raw)
 	}
 	follow := func() response {
-		return tn.do("POST", link, bearer(tn.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"ResultSize":"Unlimited"}}}`)
+		return testTenant.do("POST", link, bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"ResultSize":"Unlimited"}}}`)
 	}
 	if second := follow(); len(second.rows()) != 1 || second.at("@odata.nextLink") != nil {
 		t.Errorf("%s", second.raw)
 	}
-	tn.setBehaviour(jsonObject{"next_link": "expired"})
+	testTenant.setBehaviour(jsonObject{"next_link": "expired"})
 	assertGolden(t, "exchange-paging", follow())
 
-	header := bearer(tn.token(exchangeScope))
+	header := bearer(testTenant.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
-	if answer := tn.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
+	if answer := testTenant.exchangeWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
 		t.Errorf("Prefer: %s", answer.raw)
 	}
-	if answer := tn.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.at("@odata.nextLink") != nil {
+	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.at("@odata.nextLink") != nil {
 		t.Errorf("ResultSize: %s", answer.raw)
 	}
 }
 
 func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
-		answer := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
+		answer := testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{value}, "ResultSize": "Unlimited"})
 		if answer.status != http.StatusOK || len(answer.rows()) != want {
 			t.Errorf("%s: %d %s", value, answer.status, answer.raw)
 		}
 	}
-	system := tn.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
+	system := testTenant.exchange("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
 	if system.at("value", 0, "ExternalDirectoryObjectId") != "" {
 		t.Errorf("%s", system.raw)
 	}
 }
 
 func TestModuleFileListsCmdlets(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	read := func() response {
-		return tn.do("GET", tn.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tn.id+"/EXOModuleFile?Version=3.9.2",
-			bearer(tn.token(exchangeScope)), "")
+		return testTenant.do("GET", testTenant.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+testTenant.id+"/EXOModuleFile?Version=3.9.2",
+			bearer(testTenant.token(exchangeScope)), "")
 	}
 	if list, _ := read().at("value", 0, "exportedCmdlets").(string); !slices.Contains(strings.Split(list, ","), "New-Mailbox") {
 		t.Errorf("%q", list)
 	}
-	tn.revoke("exchange_role")
+	testTenant.revoke("exchange_role")
 	if answer := read(); answer.status != http.StatusForbidden {
 		t.Errorf("%d", answer.status)
 	}
@@ -223,7 +223,7 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 
 // TestScriptedExceptionReplacesCmdlet scripts exceptions that the simulator itself never returns.
 func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	for _, tt := range [][2]string{
 		{"Microsoft.Exchange.Data.Directory.MemberAlreadyExistsException", "The recipient is already a member of the group."},
 		{"Microsoft.Exchange.Data.Directory.MemberNotFoundException", "The recipient isn't a member of the group."},
@@ -231,15 +231,15 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 		{"Microsoft.Exchange.Data.ThrottlingException", "Your recent queries have surpassed the permitted limit, please try again later"},
 		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
 	} {
-		tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
-		answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
+		answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 		inner := answer.at("error", "innererror", "internalexception").(jsonObject)
 		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
 			answer.at("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
 			t.Errorf("%d %s", answer.status, answer.raw)
 		}
 	}
-	if answer := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.at("value", 0, "DisplayName") != "Anna Keller" {
+	if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.at("value", 0, "DisplayName") != "Anna Keller" {
 		t.Error("the cmdlet ran despite the exception")
 	}
 }
@@ -247,14 +247,14 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 // TestTransientExceptionIs400 scripts a transient exception. Its status is 400, so only the name of
 // the exception says that a retry can succeed.
 func TestTransientExceptionIs400(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"times": 2, "exception": jsonObject{
+	testTenant := newTenantWithMailbox(t)
+	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"times": 2, "exception": jsonObject{
 		"type": "Microsoft.Exchange.Data.Directory.ServerBusyException",
 		"text": "The server is too busy to process the request. Please try again after some time."}}}))
 	for range 2 {
-		assertGolden(t, "exchange-busy", tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
+		assertGolden(t, "exchange-busy", testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
 	}
-	if answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
+	if answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", answer.status, answer.raw)
 	}
 }
@@ -267,27 +267,27 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startSimulatorIn(t, dir, newFakeDNS(t))
-	tn := s.newConnectedTenant()
-	tn.addMailDomain(domain)
+	testTenant := s.newConnectedTenant()
+	testTenant.addMailDomain(domain)
 	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {
 		t.Fatal(err)
 	}
-	if answer := tn.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
+	if answer := testTenant.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); answer.status != http.StatusInternalServerError {
 		t.Errorf("Exchange answers %d %s", answer.status, answer.raw)
 	}
-	if answer := tn.graph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
+	if answer := testTenant.graph("POST", "/domains", jsonObject{"id": "other.example"}); answer.status != http.StatusInternalServerError {
 		t.Errorf("Graph answers %d %s", answer.status, answer.raw)
 	}
 }
 
 func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
-	answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	testTenant := newTenantWithMailbox(t)
+	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"errors": []string{"could not be changed"}}, "Get-Mailbox": jsonObject{"warnings": []string{"Micro delay applied"}}}))
+	answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if answer.status != http.StatusOK || answer.at("@adminapi.errors", 0) != "could not be changed" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	answer = tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
+	answer = testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if answer.at("@adminapi.warnings", 0) != "Micro delay applied" || answer.at("value", 0, "DisplayName") != "Anna Keller" {
 		t.Errorf("%s", answer.raw)
 	}
@@ -314,9 +314,9 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 		{"gateway timeout", 504, 0, "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := newTenantWithMailbox(t)
-			tn.planFault(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
-			answer := tn.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+			testTenant := newTenantWithMailbox(t)
+			testTenant.planFault(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
+			answer := testTenant.exchange("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 			switch {
 			case tt.golden != "":
 				assertGolden(t, tt.golden, answer)
@@ -331,7 +331,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
-			name := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
+			name := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
 			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
 				t.Errorf("afterwards the name is %v, want %s", name, want)
 			}
@@ -341,11 +341,11 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 
 // TestPlannedFaultHitsOneOfThreeCalls plans a failure of the second New-Mailbox call.
 func TestPlannedFaultHitsOneOfThreeCalls(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.planFault(jsonObject{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
+	testTenant := newTenantWithMailbox(t)
+	testTenant.planFault(jsonObject{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
 	var got []int
 	for _, n := range []string{"b", "c", "d"} {
-		got = append(got, tn.exchange("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
+		got = append(got, testTenant.exchange("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
 	}
 	if !slices.Equal(got, []int{200, 500, 200}) {
 		t.Errorf("%v", got)

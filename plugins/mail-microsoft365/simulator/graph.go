@@ -73,16 +73,16 @@ func errorResult(e *graphError) result { return result{refusal: e} }
 
 // withTenant returns an operation that runs fn with the tenant locked, and saves the tenant.
 func withTenant(fn func(*graphCall, *tenant) result) func(*graphCall) result {
-	return func(c *graphCall) result {
+	return func(call *graphCall) result {
 		var out result
-		err := c.file.Do(func(t *tenant) {
-			if c.r.Method == http.MethodGet {
-				list := c.r.PathValue("id") == ""
-				out = fn(c, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, list, c.now))
+		err := call.file.Do(func(t *tenant) {
+			if call.r.Method == http.MethodGet {
+				list := call.r.PathValue("id") == ""
+				out = fn(call, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, list, call.now))
 				return
 			}
-			out = fn(c, t)
-			t.recordSnapshot(c.now)
+			out = fn(call, t)
+			t.recordSnapshot(call.now)
 		})
 		if err != nil {
 			return errorResult(errInternal.with(err.Error()))
@@ -175,22 +175,22 @@ func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, out
 	if client == "" {
 		client = request
 	}
-	h := w.Header()
-	h.Set("request-id", request)
-	h.Set("client-request-id", client)
-	h.Set("x-ms-ags-diagnostic", `{"ServerInfo":{"DataCenter":"Sandbox","Slice":"E","Ring":"0","ScaleUnit":"000","RoleInstance":"SIM"}}`)
-	h.Set("Date", s.kit.Now().Format(http.TimeFormat))
-	h.Set("x-ms-resource-unit", strconv.Itoa(resourceUnits(r)))
+	headers := w.Header()
+	headers.Set("request-id", request)
+	headers.Set("client-request-id", client)
+	headers.Set("x-ms-ags-diagnostic", `{"ServerInfo":{"DataCenter":"Sandbox","Slice":"E","Ring":"0","ScaleUnit":"000","RoleInstance":"SIM"}}`)
+	headers.Set("Date", s.kit.Now().Format(http.TimeFormat))
+	headers.Set("x-ms-resource-unit", strconv.Itoa(resourceUnits(r)))
 	status, body := out.status, out.body
 	if out.refusal != nil {
 		status, body = out.refusal.status, out.refusal.body(s.kit.Now(), request, client)
 		if status == http.StatusUnauthorized {
-			h.Set("WWW-Authenticate", `Bearer realm="", authorization_uri="`+s.authority("common")+
+			headers.Set("WWW-Authenticate", `Bearer realm="", authorization_uri="`+s.authority("common")+
 				`/oauth2/authorize", client_id="`+graphAppID+`"`)
 		}
 	}
 	if text, plain := body.(string); plain {
-		h.Set("Content-Type", "text/plain")
+		headers.Set("Content-Type", "text/plain")
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(text))
 		return
@@ -199,7 +199,7 @@ func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, out
 		w.WriteHeader(status)
 		return
 	}
-	h.Set("Content-Type", "application/json;odata.metadata=minimal;odata.streaming=true;IEEE754Compatible=false;charset=utf-8")
+	headers.Set("Content-Type", "application/json;odata.metadata=minimal;odata.streaming=true;IEEE754Compatible=false;charset=utf-8")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
 }

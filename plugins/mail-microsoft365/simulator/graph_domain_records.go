@@ -29,14 +29,14 @@ func listVerificationRecords(c *graphCall, t *tenant) result {
 }
 
 // verifyDomain answers POST /domains/{fqdn}/verify. It queries the DNS for the verification record.
-func verifyDomain(c *graphCall) result {
-	c.s.store.verifyMu.Lock()
-	defer c.s.store.verifyMu.Unlock()
-	name := strings.ToLower(c.r.PathValue("id"))
+func verifyDomain(call *graphCall) result {
+	call.s.store.verifyMu.Lock()
+	defer call.s.store.verifyMu.Unlock()
+	name := strings.ToLower(call.r.PathValue("id"))
 	token := ""
-	c.file.View(func(t *tenant) { token = t.verificationToken(name) })
-	elsewhere, found := c.verifiedInOtherTenant(name), c.verificationRecordPublished(name, token)
-	return withTenant(func(c *graphCall, t *tenant) result {
+	call.file.View(func(t *tenant) { token = t.verificationToken(name) })
+	elsewhere, found := call.verifiedInOtherTenant(name), call.verificationRecordPublished(name, token)
+	return withTenant(func(call *graphCall, t *tenant) result {
 		d := t.domain(name)
 		switch {
 		case d == nil:
@@ -45,15 +45,15 @@ func verifyDomain(c *graphCall) result {
 			return errorResult(errVerified.with(""))
 		case elsewhere || t.ownedOutsideSandbox(name): // a permanent refusal, whatever the DNS contains
 			return errorResult(errElsewhere.with(name))
-		case !found || !d.Denied.passed(c.now):
+		case !found || !d.Denied.passed(call.now):
 			if !found {
-				d.Denied = startLag(c.now, t.Behaviour.DNSNegativeMS)
+				d.Denied = startLag(call.now, t.Behaviour.DNSNegativeMS)
 			}
 			return errorResult(errNoRecord.with(name))
 		}
 		d.Verified, d.Root = true, true
-		return c.entity(http.StatusOK, "domains", domainObject(*d, "AvailableImmediately"))
-	})(c)
+		return call.entity(http.StatusOK, "domains", domainObject(*d, "AvailableImmediately"))
+	})(call)
 }
 
 // verificationRecordPublished reports whether the DNS has the TXT record or its MX alternative.
@@ -77,28 +77,28 @@ func dnsRecord(t *tenant, domain, kind, label string) object {
 // listServiceRecords answers GET /domains/{fqdn}/serviceConfigurationRecords. DKIM records are
 // never in this list.
 func listServiceRecords(c *graphCall, t *tenant) result {
-	d, refusal := c.visibleDomain(t)
+	found, refusal := c.visibleDomain(t)
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	path := "domains('" + d.Name + "')/serviceConfigurationRecords"
-	if !d.Verified || !d.emailEnabled() {
+	path := "domains('" + found.Name + "')/serviceConfigurationRecords"
+	if !found.Verified || !found.emailEnabled() {
 		switch t.Behaviour.EarlyRecords {
 		case "refused":
-			return errorResult(errEarly.with(d.Name))
+			return errorResult(errEarly.with(found.Name))
 		case "unavailable":
-			unavailable := dnsRecord(t, d.Name, "", d.Name)
+			unavailable := dnsRecord(t, found.Name, "", found.Name)
 			unavailable["@odata.type"], unavailable["recordType"] = "#microsoft.graph.domainDnsUnavailableRecord", ""
 			unavailable["description"] = "The records are available once the domain is verified and e-mail is enabled."
 			return c.collection(path, []object{unavailable})
 		}
 		return c.collection(path, nil)
 	}
-	mx := dnsRecord(t, d.Name, "Mx", d.Name)
-	mx["mailExchange"], mx["preference"] = t.mailExchange(d.Name), 0
-	spf := dnsRecord(t, d.Name, "Txt", d.Name)
+	mx := dnsRecord(t, found.Name, "Mx", found.Name)
+	mx["mailExchange"], mx["preference"] = t.mailExchange(found.Name), 0
+	spf := dnsRecord(t, found.Name, "Txt", found.Name)
 	spf["text"] = "v=spf1 include:spf.protection.outlook.com -all"
-	auto := dnsRecord(t, d.Name, "CName", "autodiscover."+d.Name)
+	auto := dnsRecord(t, found.Name, "CName", "autodiscover."+found.Name)
 	auto["canonicalName"] = "autodiscover.outlook.com"
 	return c.collection(path, []object{mx, spf, auto})
 }

@@ -95,8 +95,8 @@ func getDomain(c *graphCall, t *tenant) result {
 
 // createDomain answers POST /domains. By default a domain that another tenant has verified can be
 // added, and only its verification fails.
-func createDomain(c *graphCall) result {
-	body, refusal := c.readBody()
+func createDomain(call *graphCall) result {
+	body, refusal := call.readBody()
 	if refusal == nil {
 		refusal = rejectUnknown(body, "id")
 	}
@@ -108,8 +108,8 @@ func createDomain(c *graphCall) result {
 	if !domainPattern.MatchString(name) || len(name) > 253 || strings.HasSuffix(name, ".onmicrosoft.com") {
 		return errorResult(errValues.with(""))
 	}
-	elsewhere := c.verifiedInOtherTenant(name)
-	return withTenant(func(c *graphCall, t *tenant) result {
+	elsewhere := call.verifiedInOtherTenant(name)
+	return withTenant(func(call *graphCall, t *tenant) result {
 		switch {
 		case t.domain(name) != nil && t.Behaviour.DomainConflict == http.StatusConflict:
 			return errorResult(errSameKey.with(""))
@@ -118,10 +118,10 @@ func createDomain(c *graphCall) result {
 		case t.Behaviour.ElsewhereAt == "add" && (elsewhere || t.ownedOutsideSandbox(name)):
 			return errorResult(errConflict.with(""))
 		}
-		d := mailDomain{Name: name, Visible: startLag(c.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}
+		d := mailDomain{Name: name, Visible: startLag(call.now, t.Behaviour.DomainMS), Verified: t.hasVerifiedParent(name)}
 		t.Domains = append(t.Domains, d)
-		return c.entity(http.StatusCreated, "domains", domainObject(d, nil))
-	})(c)
+		return call.entity(http.StatusCreated, "domains", domainObject(d, nil))
+	})(call)
 }
 
 // verifiedInOtherTenant reports whether another tenant has verified a domain. It locks the other
@@ -155,15 +155,15 @@ func updateDomain(c *graphCall, t *tenant) result {
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	d := t.domain(c.r.PathValue("id"))
-	if d == nil {
+	found := t.domain(c.r.PathValue("id"))
+	if found == nil {
 		return errorResult(errNotFound.with(c.r.PathValue("id")))
 	}
-	if !d.Verified {
-		return errorResult(errUnverified.with(d.Name))
+	if !found.Verified {
+		return errorResult(errUnverified.with(found.Name))
 	}
 	services, has := body["supportedServices"]
-	if has && !d.setServices(services, c, t) {
+	if has && !found.setServices(services, c, t) {
 		return errorResult(errValues.with(""))
 	}
 	if v, has := body["isDefault"]; has {
@@ -171,7 +171,7 @@ func updateDomain(c *graphCall, t *tenant) result {
 			return errorResult(errValues.with(""))
 		}
 		for i := range t.Domains {
-			t.Domains[i].Default = &t.Domains[i] == d
+			t.Domains[i].Default = &t.Domains[i] == found
 		}
 	}
 	return result{status: http.StatusNoContent}

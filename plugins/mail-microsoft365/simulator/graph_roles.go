@@ -84,21 +84,21 @@ func listPrincipals(c *graphCall, t *tenant) result {
 // getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it.
 // http.ServeMux has no pattern for such a path, so this handler gets every path without a route. It
 // refuses all other paths with errSegment.
-func getPrincipalByAppID(c *graphCall, t *tenant) result {
-	rest, ok := strings.CutPrefix(c.r.URL.Path, "/v1.0/servicePrincipals(appId='")
+func getPrincipalByAppID(call *graphCall, t *tenant) result {
+	rest, ok := strings.CutPrefix(call.r.URL.Path, "/v1.0/servicePrincipals(appId='")
 	id, subpath, closed := strings.Cut(rest, "')")
-	if !ok || !closed || subpath != "" && subpath != "/appRoleAssignments" || c.r.Method != http.MethodGet {
-		return errorResult(errSegment.with(c.r.URL.Path[strings.LastIndex(c.r.URL.Path, "/")+1:]))
+	if !ok || !closed || subpath != "" && subpath != "/appRoleAssignments" || call.r.Method != http.MethodGet {
+		return errorResult(errSegment.with(call.r.URL.Path[strings.LastIndex(call.r.URL.Path, "/")+1:]))
 	}
 	switch {
-	case !c.hasRole(applicationRead):
+	case !call.hasRole(applicationRead):
 		return errorResult(errDenied.with(""))
-	case !strings.EqualFold(id, c.s.registration().ClientID):
+	case !strings.EqualFold(id, call.s.registration().ClientID):
 		return errorResult(errNotFound.with(id))
 	case subpath != "":
-		return c.collection("appRoleAssignments", t.appRoleAssignmentObjects())
+		return call.collection("appRoleAssignments", t.appRoleAssignmentObjects())
 	}
-	return c.entity(http.StatusOK, "servicePrincipals", c.principalObject(t))
+	return call.entity(http.StatusOK, "servicePrincipals", call.principalObject(t))
 }
 
 // getPrincipal answers GET /servicePrincipals/{id}.

@@ -9,7 +9,7 @@ import (
 )
 
 func TestGraphRefusesInvalidTokens(t *testing.T) {
-	token := func(tn *tenant) http.Header { return bearer(tn.token(graphScope)) }
+	token := func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }
 	for _, tt := range []struct {
 		name   string
 		header func(*tenant) http.Header
@@ -18,18 +18,18 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 	}{
 		{"no token", func(*tenant) http.Header { return http.Header{} }, nil, "graph-no-token"},
 		{"malformed token", func(*tenant) http.Header { return bearer("a.b.c") }, nil, "graph-no-token"},
-		{"token for Exchange", func(tn *tenant) http.Header { return bearer(tn.token(exchangeScope)) }, nil, "graph-wrong-audience"},
-		{"expired", token, func(tn *tenant) { tn.control("POST", "/clock", jsonObject{"advance": "61m"}) }, "graph-expired"},
-		{"consent revoked, token still alive", token, func(tn *tenant) { tn.revoke("consent") }, "graph-identity-not-found"},
+		{"token for Exchange", func(testTenant *tenant) http.Header { return bearer(testTenant.token(exchangeScope)) }, nil, "graph-wrong-audience"},
+		{"expired", token, func(testTenant *tenant) { testTenant.control("POST", "/clock", jsonObject{"advance": "61m"}) }, "graph-expired"},
+		{"consent revoked, token still alive", token, func(testTenant *tenant) { testTenant.revoke("consent") }, "graph-identity-not-found"},
 		{"permission withdrawn, token still alive", token, withdrawAppRole("Organization.Read.All"), "graph-denied"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			header := tt.header(tn)
+			testTenant := startSimulator(t).newConnectedTenant()
+			header := tt.header(testTenant)
 			if tt.after != nil {
-				tt.after(tn)
+				tt.after(testTenant)
 			}
-			answer := tn.graphWith(header, "GET", "/organization", nil)
+			answer := testTenant.graphWith(header, "GET", "/organization", nil)
 			assertGolden(t, tt.golden, answer)
 			if (answer.header.Get("WWW-Authenticate") != "") != (answer.status == http.StatusUnauthorized) {
 				t.Errorf("WWW-Authenticate: %q", answer.header.Get("WWW-Authenticate"))
@@ -41,27 +41,27 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 // TestGraphRefusesWithdrawnPermission checks that a token is still issued after a permission was
 // withdrawn, and that Graph refuses the call.
 func TestGraphRefusesWithdrawnPermission(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	withdrawAppRole("Domain.ReadWrite.All")(tn)
-	assertGolden(t, "graph-denied", tn.graph("GET", "/domains", nil))
+	testTenant := startSimulator(t).newConnectedTenant()
+	withdrawAppRole("Domain.ReadWrite.All")(testTenant)
+	assertGolden(t, "graph-denied", testTenant.graph("GET", "/domains", nil))
 }
 
 func TestExpiredTokensAreRefused(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(jsonObject{"token_seconds": 5})
-	graphToken, exchangeToken := bearer(tn.token(graphScope)), bearer(tn.token(exchangeScope))
-	tn.control("POST", "/clock", jsonObject{"advance": "6s"})
-	assertGolden(t, "graph-expired", tn.graphWith(graphToken, "GET", "/organization", nil))
-	if answer := tn.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"token_seconds": 5})
+	graphToken, exchangeToken := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
+	testTenant.control("POST", "/clock", jsonObject{"advance": "6s"})
+	assertGolden(t, "graph-expired", testTenant.graphWith(graphToken, "GET", "/organization", nil))
+	if answer := testTenant.exchangeWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
 		t.Errorf("Exchange: %d", answer.status)
 	}
 }
 
 func TestGraphAnswerHasHeaders(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	header := bearer(tn.token(graphScope))
+	testTenant := startSimulator(t).newConnectedTenant()
+	header := bearer(testTenant.token(graphScope))
 	header.Set("client-request-id", "5d1b6a1e-3333-49f1-8a54-abcdef012345")
-	answer := tn.graphWith(header, "GET", "/domains/nope.example", nil)
+	answer := testTenant.graphWith(header, "GET", "/domains/nope.example", nil)
 	assertGolden(t, "graph-not-found", answer)
 	for _, name := range []string{"request-id", "x-ms-ags-diagnostic", "Date", "x-ms-resource-unit"} {
 		if answer.header.Get(name) == "" {
@@ -79,23 +79,23 @@ func TestGraphAnswersPlannedFaults(t *testing.T) {
 		404: "graph-not-found", 409: "graph-conflict-409", 500: "graph-internal", 502: "graph-bad-gateway",
 		422: "graph-unprocessable", 503: "graph-unavailable", 504: "graph-unknown"} {
 		t.Run(name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			tn.planFault(jsonObject{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
-			assertGolden(t, name, tn.graph("GET", "/organization", nil))
+			testTenant := startSimulator(t).newConnectedTenant()
+			testTenant.planFault(jsonObject{"kind": "status", "status": status, "times": 1, "match": "GET /v1.0/organization"})
+			assertGolden(t, name, testTenant.graph("GET", "/organization", nil))
 		})
 	}
 }
 
 func TestGraphThrottlingHasHeaders(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	for _, retryAfter := range []int{10, 0} {
-		tn.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
-		answer := tn.graph("GET", "/organization", nil)
+		testTenant.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": retryAfter, "times": 1, "match": "GET /graph"})
+		answer := testTenant.graph("GET", "/organization", nil)
 		assertGolden(t, "graph-throttled", answer)
 		if got := answer.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
 			t.Errorf("Retry-After: %q", got)
 		}
-		scope := "Tenant_Application/Read/" + tn.ready.Settings["client_id"] + "/" + tn.id
+		scope := "Tenant_Application/Read/" + testTenant.ready.Settings["client_id"] + "/" + testTenant.id
 		if answer.header.Get("x-ms-throttle-scope") != scope || answer.header.Get("x-ms-throttle-information") == "" {
 			t.Errorf("%v", answer.header)
 		}
@@ -103,27 +103,27 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 }
 
 func TestGraphRefusesUnknownPath(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	if answer := tn.graph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.at("error", "code") != "BadRequest" {
+	testTenant := startSimulator(t).newConnectedTenant()
+	if answer := testTenant.graph("GET", "/nothing", nil); answer.status != http.StatusBadRequest || answer.at("error", "code") != "BadRequest" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestOrganizationListsVerifiedDomains(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
-	tn.addMailDomain("fabrikam-mail.example")
-	tn.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
-	answer := tn.graph("GET", "/organization", nil)
+	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
+	testTenant.addMailDomain("fabrikam-mail.example")
+	testTenant.graph("POST", "/domains", jsonObject{"id": "unverified.example"})
+	answer := testTenant.graph("GET", "/organization", nil)
 	domains := answer.at("value", 0, "verifiedDomains").([]any)
-	if len(answer.rows()) != 1 || answer.at("value", 0, "id") != tn.id || answer.at("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
+	if len(answer.rows()) != 1 || answer.at("value", 0, "id") != testTenant.id || answer.at("value", 0, "displayName") != "Fabrikam Outreach" || len(domains) != 2 {
 		t.Fatalf("%s", answer.raw)
 	}
 	initial, custom := domains[0].(jsonObject), domains[1].(jsonObject)
-	if initial["name"] != tn.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
+	if initial["name"] != testTenant.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
 		t.Errorf("%s", answer.raw)
 	}
-	tn.graph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
-	answer = tn.graph("GET", "/organization?$select=verifiedDomains", nil)
+	testTenant.graph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
+	answer = testTenant.graph("GET", "/organization?$select=verifiedDomains", nil)
 	if answer.at("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.at("value", 0, "verifiedDomains", 1, "isDefault") != true {
 		t.Errorf("%s", answer.raw)
 	}
@@ -133,73 +133,73 @@ func TestOrganizationListsVerifiedDomains(t *testing.T) {
 }
 
 func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.consent()
-	answer := tn.assignExchange()
+	testTenant := startSimulator(t).newTenant()
+	testTenant.consent()
+	answer := testTenant.assignExchange()
 	if answer.status != http.StatusCreated || answer.at("roleDefinitionId") != exchangeAdministrator || answer.at("directoryScopeId") != "/" {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-conflict", tn.assignExchange())
-	rows := tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+tn.principal()+"'", nil).rows()
+	assertGolden(t, "graph-conflict", testTenant.assignExchange())
+	rows := testTenant.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+testTenant.principal()+"'", nil).rows()
 	if len(rows) != 1 {
 		t.Errorf("%v", rows)
 	}
-	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
-	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/roleManagement/directory/roleAssignments?$filter=startswith(who,'x')", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
 	for name, change := range map[string]jsonObject{
 		"unknown role":      {"roleDefinitionId": "11111111-2222-4333-8444-555555555555"},
 		"another scope":     {"directoryScopeId": "/administrativeUnits/1"},
 		"another property":  {"appScopeId": "/"},
 		"unknown principal": {"principalId": "11111111-2222-4333-8444-555555555555"},
 	} {
-		body := jsonObject{"roleDefinitionId": globalAdministrator, "principalId": tn.principal(), "directoryScopeId": "/"}
+		body := jsonObject{"roleDefinitionId": globalAdministrator, "principalId": testTenant.principal(), "directoryScopeId": "/"}
 		for k, v := range change {
 			body[k] = v
 		}
-		if answer := tn.graph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
+		if answer := testTenant.graph("POST", "/roleManagement/directory/roleAssignments", body); answer.status != 400 && answer.status != 404 {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	tn.revoke("app_role")
-	withdrawAppRole("RoleManagement.ReadWrite.Directory")(tn)
-	assertGolden(t, "graph-denied", tn.assignExchange())
+	testTenant.revoke("app_role")
+	withdrawAppRole("RoleManagement.ReadWrite.Directory")(testTenant)
+	assertGolden(t, "graph-denied", testTenant.assignExchange())
 }
 
 // TestServicePrincipalsNeedApplicationRead checks that service principals need a permission that
 // the product does not request.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newTenant()
-	tn.consent()
+	testTenant := s.newTenant()
+	testTenant.consent()
 	byApp := "/servicePrincipals(appId='" + s.ready.Settings["client_id"] + "')"
-	assertGolden(t, "graph-denied", tn.graph("GET", byApp, nil))
+	assertGolden(t, "graph-denied", testTenant.graph("GET", byApp, nil))
 	s.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
-	tn.consent()
-	answer := tn.graph("GET", byApp+"?$select=id,appId", nil)
-	if answer.at("id") != tn.principal() || answer.at("appId") != s.ready.Settings["client_id"] || answer.at("displayName") != nil {
+	testTenant.consent()
+	answer := testTenant.graph("GET", byApp+"?$select=id,appId", nil)
+	if answer.at("id") != testTenant.principal() || answer.at("appId") != s.ready.Settings["client_id"] || answer.at("displayName") != nil {
 		t.Errorf("%s", answer.raw)
 	}
-	assertGolden(t, "graph-not-found", tn.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
-	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + tn.principal() + "/appRoleAssignments"} {
-		answer := tn.graph("GET", path, nil)
+	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
+	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + testTenant.principal() + "/appRoleAssignments"} {
+		answer := testTenant.graph("GET", path, nil)
 		if len(answer.rows()) != 2 || answer.at("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
 			t.Errorf("%s: %s", path, answer.raw)
 		}
 	}
 	filter := "/servicePrincipals?$filter=appId eq '" + s.ready.Settings["client_id"] + "'"
-	if answer := tn.graph("GET", filter, nil); len(answer.rows()) != 1 {
+	if answer := testTenant.graph("GET", filter, nil); len(answer.rows()) != 1 {
 		t.Errorf("%s", answer.raw)
 	}
-	if answer := tn.graph("GET", "/servicePrincipals/"+tn.principal(), nil); answer.at("id") != tn.principal() {
+	if answer := testTenant.graph("GET", "/servicePrincipals/"+testTenant.principal(), nil); answer.at("id") != testTenant.principal() {
 		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestSecurityDefaultsFollowSetting(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	for _, on := range []bool{false, true} {
-		tn.setBehaviour(jsonObject{"security_defaults": on})
-		if answer := tn.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.at("isEnabled") != on {
+		testTenant.setBehaviour(jsonObject{"security_defaults": on})
+		if answer := testTenant.graph("GET", "/policies/identitySecurityDefaultsEnforcementPolicy", nil); answer.at("isEnabled") != on {
 			t.Errorf("%v: %s", on, answer.raw)
 		}
 	}
@@ -217,8 +217,8 @@ func (t *tenant) seats() map[string]any {
 }
 
 func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	answer := tn.graph("GET", "/directory/subscriptions", nil)
+	testTenant := startSimulator(t).newConnectedTenant()
+	answer := testTenant.graph("GET", "/directory/subscriptions", nil)
 	if answer.status != http.StatusOK || len(answer.rows()) != 2 {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
@@ -232,52 +232,52 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 		t.Errorf("bought: %v", bought)
 	}
 	// The administrator's licence belongs to the paid product.
-	users := tn.graph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
+	users := testTenant.graph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
 	if users.at("value", 0, "assignedLicenses", 0, "skuId") != bought["skuId"] {
 		t.Errorf("another product than %s", users.raw)
 	}
-	tn.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
-	if got := tn.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
+	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
+	if got := testTenant.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	tn.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 0}}) // the number of trial licences stays unchanged
-	if got := tn.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
+	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 0}}) // the number of trial licences stays unchanged
+	if got := testTenant.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	if answer := tn.do("POST", tn.ready.URL+"/_control/tenants/"+tn.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); answer.status != http.StatusBadRequest {
+	if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/tenants/"+testTenant.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); answer.status != http.StatusBadRequest {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
 
 func TestSubscriptionsAreInPages(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.setBehaviour(jsonObject{"page_size": 1, "licenses": jsonObject{"paid": 25, "trial": 5}})
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"page_size": 1, "licenses": jsonObject{"paid": 25, "trial": 5}})
 	var seats []any
 	for next := "/directory/subscriptions"; next != ""; {
-		answer := tn.graph("GET", next, nil)
+		answer := testTenant.graph("GET", next, nil)
 		if len(answer.rows()) != 1 || len(seats) > 3 {
 			t.Fatalf("%s", answer.raw)
 		}
 		seats = append(seats, answer.at("value", 0, "totalLicenses"))
 		link, _ := answer.at("@odata.nextLink").(string)
-		next = strings.TrimPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0")
+		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
 	if len(seats) != 3 || seats[1] != 25.0 || seats[2] != 5.0 {
 		t.Errorf("%v", seats)
 	}
-	tn.setBehaviour(jsonObject{"page_size": 1000})
-	if answer := tn.graph("GET", "/directory/subscriptions?$select=status", nil); answer.at("value", 0, "status") != "Enabled" || answer.at("value", 0, "id") != nil {
+	testTenant.setBehaviour(jsonObject{"page_size": 1000})
+	if answer := testTenant.graph("GET", "/directory/subscriptions?$select=status", nil); answer.at("value", 0, "status") != "Enabled" || answer.at("value", 0, "id") != nil {
 		t.Errorf("$select: %s", answer.raw)
 	}
-	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/directory/subscriptions?$top=1", nil))
+	assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", "/directory/subscriptions?$top=1", nil))
 }
 
 // TestSubscriptionsNeedOrganizationRead checks the refusal without the permission, and the answer
 // to a planned fault (simulate.Fault).
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.planFault(jsonObject{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
-	assertGolden(t, "graph-unavailable", tn.graph("GET", "/directory/subscriptions", nil))
-	tn.control("POST", "/tenants/"+tn.id+"/revoke", jsonObject{"what": "app_role", "role": "Organization.Read.All"})
-	assertGolden(t, "graph-denied", tn.graph("GET", "/directory/subscriptions", nil))
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.planFault(jsonObject{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
+	assertGolden(t, "graph-unavailable", testTenant.graph("GET", "/directory/subscriptions", nil))
+	testTenant.control("POST", "/tenants/"+testTenant.id+"/revoke", jsonObject{"what": "app_role", "role": "Organization.Read.All"})
+	assertGolden(t, "graph-denied", testTenant.graph("GET", "/directory/subscriptions", nil))
 }

@@ -72,8 +72,8 @@ func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
 }
 
 // listUsers answers GET /users, in pages.
-func listUsers(c *graphCall, t *tenant) result {
-	q := c.r.URL.Query()
+func listUsers(call *graphCall, t *tenant) result {
+	q := call.r.URL.Query()
 	size := 100
 	if text := q.Get("$top"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -82,12 +82,12 @@ func listUsers(c *graphCall, t *tenant) result {
 		}
 		size = n
 	}
-	all, refusal := c.visibleUsers(t)
+	all, refusal := call.visibleUsers(t)
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	rows, next := c.page(all, min(size, t.Behaviour.PageSize))
-	names := c.selectedProperties()
+	rows, next := call.page(all, min(size, t.Behaviour.PageSize))
+	names := call.selectedProperties()
 	if names == nil {
 		names = defaultUserProperties
 	}
@@ -95,11 +95,11 @@ func listUsers(c *graphCall, t *tenant) result {
 	for _, o := range rows {
 		values = append(values, selectProperties(o, names))
 	}
-	body := object{"@odata.context": c.contextURL("users"), "value": values}
+	body := object{"@odata.context": call.contextURL("users"), "value": values}
 	if next != "" {
 		body["@odata.nextLink"] = next
 	}
-	if q.Get("$count") == "true" && c.r.Header.Get("ConsistencyLevel") == "eventual" {
+	if q.Get("$count") == "true" && call.r.Header.Get("ConsistencyLevel") == "eventual" {
 		body["@odata.count"] = len(all)
 	}
 	return result{status: http.StatusOK, body: body}

@@ -142,14 +142,14 @@ type button struct {
 
 // renderPage writes a page.
 func (s *simulator) renderPage(w http.ResponseWriter, p page) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Content-Type-Options", "nosniff")
+	headers := w.Header()
+	headers.Set("Content-Type", "text/html; charset=utf-8")
+	headers.Set("Cache-Control", "no-store")
+	headers.Set("Referrer-Policy", "no-referrer")
+	headers.Set("X-Content-Type-Options", "nosniff")
 	// form-action is not set, because browsers also apply it to the redirect after the form was
 	// posted.
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
+	headers.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(p.Status)
 	if err := signPage.Execute(w, p); err != nil {
 		s.logf("page: %v", err)
@@ -227,22 +227,22 @@ func (e *aadsts) description(trace, correlation string, at time.Time) string {
 }
 
 // writeTokenError answers with an error as JSON.
-func (s *simulator) writeTokenError(w http.ResponseWriter, r *http.Request, e *aadsts) {
+func (s *simulator) writeTokenError(w http.ResponseWriter, r *http.Request, refusal *aadsts) {
 	now, trace, correlation := s.kit.Now(), newGUID(), r.Header.Get("client-request-id")
 	if correlation == "" {
 		correlation = newGUID()
 	}
 	w.Header().Set("x-ms-request-id", trace)
-	if e.status == http.StatusUnauthorized {
+	if refusal.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="login"`)
 	}
-	writeJSON(w, e.status, map[string]any{
-		"error":             e.code,
-		"error_description": e.description(trace, correlation, now),
-		"error_codes":       []int{e.number},
+	writeJSON(w, refusal.status, map[string]any{
+		"error":             refusal.code,
+		"error_description": refusal.description(trace, correlation, now),
+		"error_codes":       []int{refusal.number},
 		"timestamp":         now.Format("2006-01-02 15:04:05Z"),
 		"trace_id":          trace,
 		"correlation_id":    correlation,
-		"error_uri":         s.authority("error") + "?code=" + strconv.Itoa(e.number),
+		"error_uri":         s.authority("error") + "?code=" + strconv.Itoa(refusal.number),
 	})
 }

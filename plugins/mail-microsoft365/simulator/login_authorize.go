@@ -29,22 +29,22 @@ type authorizationCode struct {
 
 // authorize serves the sign-in page of the authorization code flow.
 func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
-	q, app := r.URL.Query(), s.registration()
-	if refusal := s.checkAuthorize(r, q, app); refusal != nil {
+	query, app := r.URL.Query(), s.registration()
+	if refusal := s.checkAuthorize(r, query, app); refusal != nil {
 		s.renderError(w, refusal)
 		return
 	}
 	switch {
-	case q.Get("response_type") != "code":
-		s.answerApplication(w, r, q, errorValues(s, errResponseType.with(q.Get("response_type"))))
-	case !slices.Contains(strings.Fields(q.Get("scope")), "openid"):
-		s.answerApplication(w, r, q, errorValues(s, errScope.with(q.Get("scope"))))
-	case q.Get("prompt") == "none":
-		s.answerApplication(w, r, q, errorValues(s, errLoginRequired.with("")))
+	case query.Get("response_type") != "code":
+		s.answerApplication(w, r, query, errorValues(s, errResponseType.with(query.Get("response_type"))))
+	case !slices.Contains(strings.Fields(query.Get("scope")), "openid"):
+		s.answerApplication(w, r, query, errorValues(s, errScope.with(query.Get("scope"))))
+	case query.Get("prompt") == "none":
+		s.answerApplication(w, r, query, errorValues(s, errLoginRequired.with("")))
 	case r.Method == http.MethodPost:
-		s.signIn(w, r, q, app)
+		s.signIn(w, r, query, app)
 	default:
-		s.signInPage(w, r, q.Get("login_hint"), nil)
+		s.signInPage(w, r, query.Get("login_hint"), nil)
 	}
 }
 

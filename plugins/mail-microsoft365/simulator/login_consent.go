@@ -31,7 +31,7 @@ func isV2Consent(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/
 
 // checkConsent returns the error for a request whose page cannot be shown, or nil. Such an error is
 // not sent to the redirect URI, because the URI may not be registered.
-func (s *simulator) checkConsent(r *http.Request, q url.Values, app registration) *aadsts {
+func (s *simulator) checkConsent(r *http.Request, query url.Values, app registration) *aadsts {
 	name := r.PathValue("tenant")
 	if !isSharedAuthority(name) {
 		if _, refusal := s.tenantInPath(r); refusal != nil {
@@ -39,14 +39,14 @@ func (s *simulator) checkConsent(r *http.Request, q url.Values, app registration
 		}
 	}
 	switch {
-	case !strings.EqualFold(q.Get("client_id"), app.ClientID):
-		return errNoPrincipal.with(q.Get("client_id"))
-	case !app.allowsRedirect(q.Get("redirect_uri")):
-		return errRedirect.with(q.Get("redirect_uri"))
+	case !strings.EqualFold(query.Get("client_id"), app.ClientID):
+		return errNoPrincipal.with(query.Get("client_id"))
+	case !app.allowsRedirect(query.Get("redirect_uri")):
+		return errRedirect.with(query.Get("redirect_uri"))
 	case isV2Consent(r) && name == "common":
 		return errTenantInvalid.with(name)
-	case isV2Consent(r) && q.Get("scope") != graphAudience+"/.default":
-		return errScope.with(q.Get("scope"))
+	case isV2Consent(r) && query.Get("scope") != graphAudience+"/.default":
+		return errScope.with(query.Get("scope"))
 	}
 	return nil
 }

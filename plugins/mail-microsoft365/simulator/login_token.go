@@ -218,17 +218,17 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 	var scope string
 	var seconds int
 	err := f.Do(func(t *tenant) {
-		c, ok := t.Codes[req.form.Get("code")]
-		u := t.user(c.User)
-		if refusal = s.checkCode(t, c, req); refusal == nil && (!ok || u == nil) {
+		issued, ok := t.Codes[req.form.Get("code")]
+		u := t.user(issued.User)
+		if refusal = s.checkCode(t, issued, req); refusal == nil && (!ok || u == nil) {
 			refusal = errCodeUnknown.with("")
 		}
 		if refusal != nil {
 			return
 		}
-		c.Redeemed = true
-		t.Codes[req.form.Get("code")] = c
-		idClaims, scope, seconds = s.idTokenClaims(t, *u, req.app, c), c.Scope, t.Behaviour.TokenSeconds
+		issued.Redeemed = true
+		t.Codes[req.form.Get("code")] = issued
+		idClaims, scope, seconds = s.idTokenClaims(t, *u, req.app, issued), issued.Scope, t.Behaviour.TokenSeconds
 		accessClaims = s.delegatedTokenClaims(t, *u, req.app, scope)
 	})
 	if refusal != nil {
@@ -249,17 +249,17 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 
 // checkCode returns the error for a code that cannot be redeemed, or nil. c is the zero value if
 // the code is unknown.
-func (s *simulator) checkCode(t *tenant, c authorizationCode, req tokenRequest) *aadsts {
+func (s *simulator) checkCode(t *tenant, issued authorizationCode, req tokenRequest) *aadsts {
 	switch {
-	case c.Issued.IsZero():
+	case issued.Issued.IsZero():
 		return errCodeUnknown.with("")
-	case c.Redeemed:
+	case issued.Redeemed:
 		return errCodeUsed.with("")
-	case s.kit.Now().Sub(c.Issued) > codeLifetime:
+	case s.kit.Now().Sub(issued.Issued) > codeLifetime:
 		return errCodeExpired.with("")
-	case c.Redirect != req.form.Get("redirect_uri"):
+	case issued.Redirect != req.form.Get("redirect_uri"):
 		return errCodeRedirect.with(req.form.Get("redirect_uri"))
-	case !c.verifierMatches(req.form.Get("code_verifier")):
+	case !issued.verifierMatches(req.form.Get("code_verifier")):
 		return errVerifier.with("")
 	case t.Grant.Consent != "granted":
 		return errNotConsented.with(req.app.ClientID)

@@ -15,8 +15,8 @@ func mailboxParams(address, alias string) jsonObject {
 }
 
 func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	row := tn.newMailbox("bob.b@"+domain, "bob.d")
+	testTenant := newTenantWithMailbox(t)
+	row := testTenant.newMailbox("bob.b@"+domain, "bob.d")
 	for name, want := range (jsonObject{"Name": "bob.b@" + domain, "Alias": "bob.d", "PrimarySmtpAddress": "bob.b@" + domain,
 		"UserPrincipalName": "bob.b@" + domain, "RecipientTypeDetails": "SharedMailbox", "IsShared": true, "AccountDisabled": true}) {
 		if row[name] != want {
@@ -24,12 +24,12 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 		}
 	}
 	addresses, _ := row["EmailAddresses"].([]any)
-	if !slices.Equal(addresses, []any{"SMTP:bob.b@" + domain, "smtp:bob.d@" + tn.initialDomain()}) {
+	if !slices.Equal(addresses, []any{"SMTP:bob.b@" + domain, "smtp:bob.d@" + testTenant.initialDomain()}) {
 		t.Errorf("%v", addresses)
 	}
 	for _, identity := range []string{"bob.b@" + domain, "BOB.B@" + domain, "bob.d", row["ExternalDirectoryObjectId"].(string),
-		row["Guid"].(string), "bob.d@" + tn.initialDomain()} {
-		if answer := tn.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.at("value", 0, "Guid") != row["Guid"] {
+		row["Guid"].(string), "bob.d@" + testTenant.initialDomain()} {
+		if answer := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": identity}); answer.at("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s finds %s", identity, answer.raw)
 		}
 	}
@@ -38,10 +38,10 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 // TestDerivedAliasesCollide creates mailboxes with the same local part on two domains. Without an
 // alias parameter both get the same alias, so the second fails.
 func TestDerivedAliasesCollide(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.addMailDomain("second.example")
+	testTenant := newTenantWithMailbox(t)
+	testTenant.addMailDomain("second.example")
 	for i, d := range []string{domain, "second.example"} {
-		answer := tn.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
+		answer := testTenant.exchange("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
 		if i == 0 && answer.at("value", 0, "Alias") != "kim" {
 			t.Fatalf("%d %s", answer.status, answer.raw)
 		}
@@ -52,17 +52,17 @@ func TestDerivedAliasesCollide(t *testing.T) {
 }
 
 func TestNewMailboxRefusesTakenAlias(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(jsonObject{"alias_taken": true})
-	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
-	assertGolden(t, "exchange-proxy-address", tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
-	if answer := tn.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
+	testTenant := newTenantWithMailbox(t)
+	testTenant.setBehaviour(jsonObject{"alias_taken": true})
+	assertGolden(t, "exchange-proxy-address", testTenant.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
+	assertGolden(t, "exchange-proxy-address", testTenant.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
+	if answer := testTenant.exchange("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
 		t.Errorf("another alias: %d %s", answer.status, answer.raw)
 	}
 }
 
 func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	for name, change := range map[string]jsonObject{
 		"name too long":         {"Name": strings.Repeat("x", 65)},
 		"name not ASCII":        {"Name": "jürgen"},
@@ -78,19 +78,19 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		for k, v := range change {
 			params[k] = v
 		}
-		if answer := tn.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.at("error", "message") != "Invalid Operation" {
+		if answer := testTenant.exchange("New-Mailbox", params); answer.status != http.StatusBadRequest || answer.at("error", "message") != "Invalid Operation" {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if answer := tn.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
+	if answer := testTenant.exchange("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
 		t.Errorf("a refused call left an object behind: %s", answer.raw)
 	}
 }
 
 func TestSignInNameFollowsSetting(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(jsonObject{"upn_alias": true})
-	if row := tn.newMailbox("bob@"+domain, "bob.d"); row["UserPrincipalName"] != "bob.d@"+tn.initialDomain() {
+	testTenant := newTenantWithMailbox(t)
+	testTenant.setBehaviour(jsonObject{"upn_alias": true})
+	if row := testTenant.newMailbox("bob@"+domain, "bob.d"); row["UserPrincipalName"] != "bob.d@"+testTenant.initialDomain() {
 		t.Errorf("%v", row["UserPrincipalName"])
 	}
 }
@@ -107,16 +107,16 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 		{"the lag has passed", jsonObject{"mailbox_ms": 1000}, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := newTenantWithMailbox(t)
-			tn.setBehaviour(tt.behaviour)
-			id := tn.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
-			assertGolden(t, "graph-not-found", tn.graph("PATCH", "/users/"+id, enableWithPassword))
-			assertGolden(t, "exchange-not-found", tn.exchange("Set-CASMailbox", enableSMTPAuth))
-			tn.control("POST", "/clock", jsonObject{"advance": "5s"})
-			if answer := tn.graph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
+			testTenant := newTenantWithMailbox(t)
+			testTenant.setBehaviour(tt.behaviour)
+			id := testTenant.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
+			assertGolden(t, "graph-not-found", testTenant.graph("PATCH", "/users/"+id, enableWithPassword))
+			assertGolden(t, "exchange-not-found", testTenant.exchange("Set-CASMailbox", enableSMTPAuth))
+			testTenant.control("POST", "/clock", jsonObject{"advance": "5s"})
+			if answer := testTenant.graph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
 				t.Errorf("Graph: %d %s", answer.status, answer.raw)
 			}
-			if answer := tn.exchange("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
+			if answer := testTenant.exchange("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
 				t.Errorf("Set-CASMailbox: %d %s", answer.status, answer.raw)
 			}
 		})
@@ -124,24 +124,24 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 }
 
 func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	read := func() any {
-		return tn.exchange("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "SmtpClientAuthenticationDisabled")
+		return testTenant.exchange("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "SmtpClientAuthenticationDisabled")
 	}
 	if read() != nil {
 		t.Errorf("a new mailbox does not follow the organization: %v", read())
 	}
 	for _, value := range []any{false, true, nil} {
-		answer := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
+		answer := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
 		if answer.status != http.StatusOK || read() != value {
 			t.Errorf("%v: %d %s, read %v", value, answer.status, answer.raw, read())
 		}
 	}
-	again := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
+	again := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(again.at("@adminapi.warnings").([]any)) != 1 {
 		t.Errorf("%s", again.raw)
 	}
-	if answer := tn.exchange("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
+	if answer := testTenant.exchange("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
 		t.Errorf("%s", answer.raw)
 	}
 }
@@ -149,14 +149,14 @@ func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 	for _, smtpAuth := range []string{"allowed", "refused"} {
 		t.Run(smtpAuth, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant(jsonObject{"smtp_auth": smtpAuth})
+			testTenant := startSimulator(t).newConnectedTenant(jsonObject{"smtp_auth": smtpAuth})
 			read := func() any {
-				return tn.exchange("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled")
+				return testTenant.exchange("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled")
 			}
 			if read() != true {
 				t.Error("authenticated SMTP is enabled in a new tenant")
 			}
-			answer := tn.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+			answer := testTenant.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
 				t.Errorf("%d %s, read %v", answer.status, answer.raw, read())
 			}
@@ -165,11 +165,11 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 }
 
 func TestRemoveMailboxFreesAddresses(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	id := tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
-	if answer := tn.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
+	testTenant := newTenantWithMailbox(t)
+	id := testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).at("value", 0, "ExternalDirectoryObjectId").(string)
+	if answer := testTenant.exchange("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
 		t.Fatalf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
-	tn.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again
+	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/users/"+id, nil))
+	testTenant.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again
 }

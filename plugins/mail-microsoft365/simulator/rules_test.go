@@ -24,10 +24,10 @@ func rule(name string, from ...string) jsonObject {
 // Anna.
 func newTenantWithRule(t *testing.T) *tenant {
 	t.Helper()
-	tn := newTenantWithMailbox(t)
-	tn.newMailbox("ben@"+domain, "ben.d")
-	tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
-	return tn
+	testTenant := newTenantWithMailbox(t)
+	testTenant.newMailbox("ben@"+domain, "ben.d")
+	testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+	return testTenant
 }
 
 // mustRun runs a cmdlet. It fails the test when the status is not 200.
@@ -78,8 +78,8 @@ func (t *tenant) trace(params jsonObject) []any {
 }
 
 func TestNewRuleReturnsRow(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	row := tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(jsonObject)
+	testTenant := newTenantWithMailbox(t)
+	row := testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)).at("value", 0).(jsonObject)
 	for name, want := range (jsonObject{"Name": ruleName, "Identity": ruleName, "State": "Enabled", "Mode": "Enforce", "SentToScope": nil,
 		"RejectMessageReasonText": "Limit reached.", "RejectMessageEnhancedStatusCode": "5.7.910", "Exceptions": nil}) {
 		if row[name] != want {
@@ -96,82 +96,82 @@ func TestNewRuleReturnsRow(t *testing.T) {
 		t.Errorf("%v", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
-		if answer := tn.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.at("value", 0, "Guid") != row["Guid"] {
+		if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.at("value", 0, "Guid") != row["Guid"] {
 			t.Errorf("%s: %s", identity, answer.raw)
 		}
 	}
 }
 
 func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
-	tn := newTenantWithRule(t)
-	tn.mustRun("New-TransportRule", rule("Another", "ben@"+domain))
-	if answer := tn.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
+	testTenant := newTenantWithRule(t)
+	testTenant.mustRun("New-TransportRule", rule("Another", "ben@"+domain))
+	if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
 		t.Errorf("%s", answer.raw)
 	}
 }
 
 func TestRuleChangesApplyToMail(t *testing.T) {
-	tn := newTenantWithRule(t)
+	testTenant := newTenantWithRule(t)
 	assertBlocked := func(change string, want ...string) {
 		t.Helper()
-		if got := tn.blockedSenders(); !slices.Equal(got, want) {
+		if got := testTenant.blockedSenders(); !slices.Equal(got, want) {
 			t.Errorf("%s: blocked %v, want %v", change, got, want)
 		}
 	}
 	assertBlocked("created", "anna")
-	if got := fmt.Sprint(tn.control("GET", "/tenants/"+tn.id, nil).at("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
+	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("rules")); got != "[map[blocks:[anna@"+domain+"] enabled:true name:"+ruleName+"]]" {
 		t.Errorf("control: %s", got)
 	}
-	tn.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "From": []string{"ben@" + domain}})
+	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "From": []string{"ben@" + domain}})
 	assertBlocked("the list is replaced", "ben")
-	tn.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
+	testTenant.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("disabled")
-	if got := fmt.Sprint(tn.control("GET", "/tenants/"+tn.id, nil).at("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
+	if got := fmt.Sprint(testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("rules", 0)); got != "map[blocks:[] enabled:false name:"+ruleName+"]" {
 		t.Errorf("control: %s", got)
 	}
-	tn.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
+	testTenant.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("enabled", "ben")
-	tn.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Audit"})
+	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Audit"})
 	assertBlocked("audit mode")
-	tn.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Enforce", "ExceptIfFrom": []string{"ben@" + domain}})
+	testTenant.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Mode": "Enforce", "ExceptIfFrom": []string{"ben@" + domain}})
 	assertBlocked("with an exception")
-	tn.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
+	testTenant.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName, "Confirm": false})
 	assertBlocked("removed")
 }
 
 // TestRuleWithoutSendersBlocksAllMail checks that a sender list that is empty, null or missing is
 // not a condition.
 func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.newMailbox("ben@"+domain, "ben.d")
+	testTenant := newTenantWithMailbox(t)
+	testTenant.newMailbox("ben@"+domain, "ben.d")
 	params := rule(ruleName)
 	delete(params, "From")
 	withFrom := func(from any) jsonObject { params["From"] = from; return params }
 	for change, apply := range map[string]func(){
-		"created without a list":     func() { delete(params, "From"); tn.mustRun("New-TransportRule", params) },
-		"created with an empty list": func() { tn.mustRun("New-TransportRule", withFrom([]string{})) },
-		"created with null":          func() { tn.mustRun("New-TransportRule", withFrom(nil)) },
+		"created without a list":     func() { delete(params, "From"); testTenant.mustRun("New-TransportRule", params) },
+		"created with an empty list": func() { testTenant.mustRun("New-TransportRule", withFrom([]string{})) },
+		"created with null":          func() { testTenant.mustRun("New-TransportRule", withFrom(nil)) },
 		"changed to an empty list": func() {
-			tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
-			tn.changeRule(jsonObject{"From": []string{}})
+			testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			testTenant.changeRule(jsonObject{"From": []string{}})
 		},
 		"changed to null": func() {
-			tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
-			tn.changeRule(jsonObject{"From": nil})
+			testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			testTenant.changeRule(jsonObject{"From": nil})
 		},
 		"changed without naming the list": func() {
-			tn.mustRun("New-TransportRule", withFrom([]string{}))
-			tn.changeRule(jsonObject{"Comments": "x"})
+			testTenant.mustRun("New-TransportRule", withFrom([]string{}))
+			testTenant.changeRule(jsonObject{"Comments": "x"})
 		},
 	} {
 		apply()
-		if got := tn.blockedSenders(); len(got) != 3 {
+		if got := testTenant.blockedSenders(); len(got) != 3 {
 			t.Errorf("%s: only %v are blocked", change, got)
 		}
-		if got, _ := tn.control("GET", "/tenants/"+tn.id, nil).at("rules", 0, "blocks").([]any); len(got) < 3 {
+		if got, _ := testTenant.control("GET", "/tenants/"+testTenant.id, nil).at("rules", 0, "blocks").([]any); len(got) < 3 {
 			t.Errorf("%s: the control interface shows %v", change, got)
 		}
-		tn.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
+		testTenant.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
 	}
 }
 
@@ -185,34 +185,34 @@ func (t *tenant) changeRule(params jsonObject) {
 // TestRuleChangesApplyAfterLag creates, changes, disables, enables and removes a rule. Each change
 // applies to mail only after rule_ms.
 func TestRuleChangesApplyAfterLag(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.newMailbox("ben@"+domain, "ben.d")
-	tn.setBehaviour(jsonObject{"rule_ms": 1_800_000})
+	testTenant := newTenantWithMailbox(t)
+	testTenant.newMailbox("ben@"+domain, "ben.d")
+	testTenant.setBehaviour(jsonObject{"rule_ms": 1_800_000})
 	assertBlocked := func(change string, before, after []string) {
 		t.Helper()
-		if got := tn.blockedSenders(); !slices.Equal(got, before) {
+		if got := testTenant.blockedSenders(); !slices.Equal(got, before) {
 			t.Errorf("%s: at once %v, want %v", change, got, before)
 		}
-		tn.control("POST", "/clock", jsonObject{"advance": "31m"})
-		if got := tn.blockedSenders(); !slices.Equal(got, after) {
+		testTenant.control("POST", "/clock", jsonObject{"advance": "31m"})
+		if got := testTenant.blockedSenders(); !slices.Equal(got, after) {
 			t.Errorf("%s: later %v, want %v", change, got, after)
 		}
 	}
-	tn.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+	testTenant.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
 	assertBlocked("created", []string{}, []string{"anna"})
-	tn.changeRule(jsonObject{"From": []string{"ben@" + domain}})
+	testTenant.changeRule(jsonObject{"From": []string{"ben@" + domain}})
 	assertBlocked("changed", []string{"anna"}, []string{"ben"})
-	tn.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName})
+	testTenant.mustRun("Disable-TransportRule", jsonObject{"Identity": ruleName})
 	assertBlocked("disabled", []string{"ben"}, []string{})
-	tn.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName})
+	testTenant.mustRun("Enable-TransportRule", jsonObject{"Identity": ruleName})
 	assertBlocked("enabled", []string{}, []string{"ben"})
-	tn.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
+	testTenant.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName})
 	assertBlocked("removed", []string{"ben"}, []string{})
 }
 
 func TestInvalidRuleChangesAreRefused(t *testing.T) {
 	long := strings.Repeat("x", 65)
-	tn := newTenantWithRule(t)
+	testTenant := newTenantWithRule(t)
 	for _, tt := range []struct {
 		name, cmdlet string
 		params       jsonObject
@@ -235,12 +235,12 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 		{"unknown rule removed", "Remove-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			answer := tn.exchange(tt.cmdlet, tt.params)
+			answer := testTenant.exchange(tt.cmdlet, tt.params)
 			text, _ := answer.at("error", "innererror", "internalexception", "message").(string)
 			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
-			if got := tn.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
+			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.at("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)
 			}
 		})
@@ -248,10 +248,10 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 }
 
 func TestRuleCountIsLimited(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	token := bearer(tn.token(exchangeScope))
+	testTenant := newTenantWithMailbox(t)
+	token := bearer(testTenant.token(exchangeScope))
 	for n := range 301 {
-		answer := tn.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
+		answer := testTenant.exchangeWith(token, "", "New-TransportRule", rule(fmt.Sprint("rule ", n), "anna@"+domain))
 		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
 			t.Fatalf("rule %d: %d %s", n, answer.status, answer.raw)
 		}
@@ -259,6 +259,6 @@ func TestRuleCountIsLimited(t *testing.T) {
 }
 
 func TestDehydratedTenantRefusesRules(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
-	assertGolden(t, "exchange-dehydrated", tn.exchange("New-TransportRule", rule(ruleName, tn.admin)))
+	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
+	assertGolden(t, "exchange-dehydrated", testTenant.exchange("New-TransportRule", rule(ruleName, testTenant.admin)))
 }

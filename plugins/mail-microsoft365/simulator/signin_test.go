@@ -15,14 +15,14 @@ import (
 // published keys. It verifies further tokens after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
-	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+tn.id+"/v2.0")
+	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
+	provider, err := oidc.NewProvider(t.Context(), s.ready.Settings["login_url"]+"/"+testTenant.id+"/v2.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	verifier := provider.Verifier(&oidc.Config{ClientID: s.ready.Settings["client_id"]})
 	for _, round := range []string{"first key", "rotated key"} {
-		answer := tn.redeem(tn.signInCode(tn.admin), nil)
+		answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil)
 		if answer.status != http.StatusOK || answer.at("token_type") != "Bearer" || answer.at("scope") != "openid profile" {
 			t.Fatalf("%s: %d %s", round, answer.status, answer.raw)
 		}
@@ -34,7 +34,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 		if err := token.Claims(&claims); err != nil {
 			t.Fatal(err)
 		}
-		if token.Nonce != "n1" || claims["tid"] != tn.id || claims["preferred_username"] != tn.admin ||
+		if token.Nonce != "n1" || claims["tid"] != testTenant.id || claims["preferred_username"] != testTenant.admin ||
 			claims["ver"] != "2.0" || claims["oid"] == "" || claims["name"] == "" || claims["sub"] == claims["oid"] {
 			t.Errorf("%s: %v", round, claims)
 		}
@@ -58,18 +58,18 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 		{"guest by home address", "guest@partner.example", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			tn.control("POST", "/app", jsonObject{"wids_in_id_token": true})
+			testTenant := startSimulator(t).newConnectedTenant()
+			testTenant.control("POST", "/app", jsonObject{"wids_in_id_token": true})
 			user := tt.user
 			if strings.HasSuffix(user, "@") {
-				user += tn.initialDomain()
+				user += testTenant.initialDomain()
 			}
-			claims := claimsOf(t, tn.redeem(tn.signInCode(user), nil).at("id_token").(string))
+			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).at("id_token").(string))
 			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
 				t.Errorf("idp: %v", idp)
 			}
 			filter := "?$filter=principalId eq '" + claims["oid"].(string) + "' and roleDefinitionId eq '" + globalAdministrator + "'"
-			rows := tn.graph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
+			rows := testTenant.graph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
 			if (len(rows) == 1) != tt.admin {
 				t.Errorf("administrator: %v", rows)
 			}
@@ -103,13 +103,13 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 		{"without the secret", url.Values{"client_secret": {""}}, false, "1s", 401, 7000215},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			code := tn.signInCode(tn.admin)
+			testTenant := startSimulator(t).newConnectedTenant()
+			code := testTenant.signInCode(testTenant.admin)
 			if tt.twice {
-				tn.redeem(code, nil)
+				testTenant.redeem(code, nil)
 			}
-			tn.control("POST", "/clock", jsonObject{"advance": tt.late})
-			answer := tn.redeem(code, tt.form)
+			testTenant.control("POST", "/clock", jsonObject{"advance": tt.late})
+			answer := testTenant.redeem(code, tt.form)
 			if answer.status != tt.status || tt.number != 0 && answer.at("error_codes", 0) != tt.number {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
@@ -146,15 +146,15 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 		{"tenant has not consented", nil, "admin", "consent", 302, "AADSTS65001"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
+			testTenant := startSimulator(t).newConnectedTenant()
 			if tt.before != "" {
-				tn.revoke(tt.before)
+				testTenant.revoke(tt.before)
 			}
 			var form url.Values
 			if tt.user != "" {
-				form = url.Values{"username": {strings.Replace(tt.user, "admin", tn.admin, 1)}}
+				form = url.Values{"username": {strings.Replace(tt.user, "admin", testTenant.admin, 1)}}
 			}
-			answer, redirect := tn.page(tn.signInURL(tt.change), form)
+			answer, redirect := testTenant.page(testTenant.signInURL(tt.change), form)
 			text := string(answer.raw)
 			if tt.status == http.StatusFound {
 				text = redirect.Encode()
@@ -170,10 +170,10 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 }
 
 func TestDisabledAccountCannotSignIn(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain("d.example")
-	tn.newMailbox("a@d.example", "a.d")
-	if answer, _ := tn.page(tn.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(answer.raw), "AADSTS50057") {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain("d.example")
+	testTenant.newMailbox("a@d.example", "a.d")
+	if answer, _ := testTenant.page(testTenant.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(answer.raw), "AADSTS50057") {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -181,8 +181,8 @@ func TestDisabledAccountCannotSignIn(t *testing.T) {
 // TestFormPostReturnsCode checks that response_mode=form_post returns the code in a form with a
 // button instead of a redirect.
 func TestFormPostReturnsCode(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	answer, _ := tn.page(tn.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {tn.admin}})
+	testTenant := startSimulator(t).newConnectedTenant()
+	answer, _ := testTenant.page(testTenant.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {testTenant.admin}})
 	page := string(answer.raw)
 	for _, want := range []string{`action="` + signin + `"`, `name="code" value="1.`, `name="state" value="st"`} {
 		if answer.status != http.StatusOK || !strings.Contains(page, want) {

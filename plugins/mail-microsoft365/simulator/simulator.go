@@ -125,26 +125,26 @@ func hostPrefix(r *http.Request) string {
 // simulate.Provider.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)
-	c := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}
+	call := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}
 	path := strings.TrimPrefix(r.URL.Path, host)
 	switch host {
 	case exchangeHost:
-		c.Operation, c.Write = exchangeOperation(path, body)
-		c.Scope = exchangeHost + "/" + tenantInExchangePath(r.URL.Path)
+		call.Operation, call.Write = exchangeOperation(path, body)
+		call.Scope = exchangeHost + "/" + tenantInExchangePath(r.URL.Path)
 		// A 504 comes from the proxy in front of Exchange. The cmdlet is executed nevertheless.
-		c.WorkAt = []int{http.StatusGatewayTimeout}
+		call.WorkAt = []int{http.StatusGatewayTimeout}
 	case graphHost:
-		c.Operation = graphOperation(r.Method, path)
-		c.Scope = graphHost + "/" + s.tenantInToken(r)
+		call.Operation = graphOperation(r.Method, path)
+		call.Scope = graphHost + "/" + s.tenantInToken(r)
 	case loginHost:
-		c.Operation = path[strings.LastIndex(path, "/")+1:]
+		call.Operation = path[strings.LastIndex(path, "/")+1:]
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		c.Scope = loginHost + "/" + name
+		call.Scope = loginHost + "/" + name
 		// Of the calls to the login host, only a consent counts as a change of the tenant.
-		c.Write = c.Write && c.Operation == "adminconsent"
+		call.Write = call.Write && call.Operation == "adminconsent"
 	}
-	c.Violation = s.violation(r, c, body)
-	return c
+	call.Violation = s.violation(r, call, body)
+	return call
 }
 
 // exchangeOperation returns the name of the cmdlet, and whether the call can change something.

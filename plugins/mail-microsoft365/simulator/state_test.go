@@ -87,16 +87,16 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	dir, dnsServer := t.TempDir(), newFakeDNS(t)
 	s, kill := startProcess(t, dir, dnsServer)
 	defer kill()
-	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
-	tn.addMailDomain(domain)
+	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
+	testTenant.addMailDomain(domain)
 	s.control("POST", "/clock", jsonObject{"advance": "20m"})
-	header := bearer(tn.token(exchangeScope))
+	header := bearer(testTenant.token(exchangeScope))
 	s.planFault(jsonObject{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
 	s.planFault(jsonObject{"kind": "status", "status": 503, "times": 1, "operation": "Set-Mailbox"})
 
 	requestErr := make(chan error, 1)
 	go func() {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.ready.Settings["exchange_url"]+"/adminapi/beta/"+tn.id+"/InvokeCommand",
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.ready.Settings["exchange_url"]+"/adminapi/beta/"+testTenant.id+"/InvokeCommand",
 			strings.NewReader(`{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Shared":true,"Name":"a@`+domain+`","Alias":"a.d","PrimarySmtpAddress":"a@`+domain+`"}}}`))
 		if err != nil {
 			requestErr <- err
@@ -126,11 +126,11 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	if last := restarted.lastCall(); last.Operation != "New-Mailbox" || last.Status != http.StatusOK || !last.Write {
 		t.Errorf("the journal ends with %+v", last)
 	}
-	tn.simClient = restarted
-	if a := tn.exchangeWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); a.status != http.StatusOK {
+	testTenant.simClient = restarted
+	if a := testTenant.exchangeWith(header, "", "Get-Mailbox", jsonObject{"Identity": "a@" + domain}); a.status != http.StatusOK {
 		t.Errorf("the mailbox, read with a token from before the restart: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchangeWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
+	if a := testTenant.exchangeWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); a.status != http.StatusServiceUnavailable {
 		t.Errorf("the planned fault: %d", a.status)
 	}
 }
@@ -148,40 +148,40 @@ func (s *simClient) lastCall() simulate.Entry {
 // TestEffectsStayWhenClockMovesBack moves the clock to a time before earlier changes. Their effects
 // must stay visible, and later changes must have their usual lag.
 func TestEffectsStayWhenClockMovesBack(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
-	tn.addMailDomain(domain)
-	id := tn.newMailbox("anna@"+domain, "anna.d")["ExternalDirectoryObjectId"].(string)
-	tn.exchange("Enable-OrganizationCustomization", jsonObject{})
-	tn.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
-	tn.graph("POST", "/domains", jsonObject{"id": "later.example"})
-	assertGolden(t, "graph-verification-failed", tn.graph("POST", "/domains/later.example/verify", nil))
-	tn.publishVerificationRecord("later.example")
+	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
+	testTenant.addMailDomain(domain)
+	id := testTenant.newMailbox("anna@"+domain, "anna.d")["ExternalDirectoryObjectId"].(string)
+	testTenant.exchange("Enable-OrganizationCustomization", jsonObject{})
+	testTenant.setBehaviour(jsonObject{"dns_negative_ms": 30_000})
+	testTenant.graph("POST", "/domains", jsonObject{"id": "later.example"})
+	assertGolden(t, "graph-verification-failed", testTenant.graph("POST", "/domains/later.example/verify", nil))
+	testTenant.publishVerificationRecord("later.example")
 
-	tn.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48 * time.Hour)})
-	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + tn.admin} {
-		if a := tn.graph("GET", path, nil); a.status != http.StatusOK {
+	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48 * time.Hour)})
+	for _, path := range []string{"/domains/" + domain, "/users/" + id, "/users/" + testTenant.admin} {
+		if a := testTenant.graph("GET", path, nil); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, a.status, a.raw)
 		}
 	}
-	if a := tn.graph("POST", "/domains/later.example/verify", nil); a.status != http.StatusOK {
+	if a := testTenant.graph("POST", "/domains/later.example/verify", nil); a.status != http.StatusOK {
 		t.Errorf("the missing record is still cached: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchange("Get-AcceptedDomain", jsonObject{"Identity": domain}); a.status != http.StatusOK {
+	if a := testTenant.exchange("Get-AcceptedDomain", jsonObject{"Identity": domain}); a.status != http.StatusOK {
 		t.Errorf("accepted domain: %d %s", a.status, a.raw)
 	}
-	if a := tn.exchange("Get-OrganizationConfig", jsonObject{}); a.at("value", 0, "IsDehydrated") != false {
+	if a := testTenant.exchange("Get-OrganizationConfig", jsonObject{}); a.at("value", 0, "IsDehydrated") != false {
 		t.Errorf("dehydrated again: %s", a.raw)
 	}
-	if a := tn.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
+	if a := testTenant.exchange("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); a.status != http.StatusOK {
 		t.Errorf("mailbox: %d %s", a.status, a.raw)
 	}
-	tn.signInCode(tn.admin) // the administrator still has the role
+	testTenant.signInCode(testTenant.admin) // the administrator still has the role
 
-	tn.setBehaviour(jsonObject{"domain_ms": 60_000})
-	tn.graph("POST", "/domains", jsonObject{"id": "new.example"})
-	assertGolden(t, "graph-not-found", tn.graph("GET", "/domains/new.example", nil))
-	tn.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
-	if a := tn.graph("GET", "/domains/new.example", nil); a.status != http.StatusOK {
+	testTenant.setBehaviour(jsonObject{"domain_ms": 60_000})
+	testTenant.graph("POST", "/domains", jsonObject{"id": "new.example"})
+	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/domains/new.example", nil))
+	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
+	if a := testTenant.graph("GET", "/domains/new.example", nil); a.status != http.StatusOK {
 		t.Errorf("a lag that began after the clock moved back does not end: %d %s", a.status, a.raw)
 	}
 }
@@ -204,15 +204,17 @@ func runConcurrently(n int, fn func() response) map[int]int {
 }
 
 func TestConcurrentCreatesSucceedOnce(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	exchangeToken, graphToken := bearer(tn.token(exchangeScope)), bearer(tn.token(graphScope))
+	testTenant := newTenantWithMailbox(t)
+	exchangeToken, graphToken := bearer(testTenant.token(exchangeScope)), bearer(testTenant.token(graphScope))
 	mailboxes := runConcurrently(12, func() response {
-		return tn.exchangeWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
+		return testTenant.exchangeWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
 	})
 	if mailboxes[http.StatusOK] != 1 || mailboxes[http.StatusBadRequest] != 11 {
 		t.Errorf("mailboxes: %v", mailboxes)
 	}
-	domains := runConcurrently(12, func() response { return tn.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"}) })
+	domains := runConcurrently(12, func() response {
+		return testTenant.graphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"})
+	})
 	if domains[http.StatusCreated] != 1 || domains[http.StatusBadRequest] != 11 {
 		t.Errorf("domains: %v", domains)
 	}
@@ -221,17 +223,17 @@ func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
 	s := startSimulator(t)
 	tenants := []*tenant{s.newConnectedTenant(), s.newConnectedTenant()}
-	for _, tn := range tenants {
-		tn.graph("POST", "/domains", jsonObject{"id": domain})
-		tn.publishVerificationRecord(domain)
+	for _, testTenant := range tenants {
+		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
+		testTenant.publishVerificationRecord(domain)
 	}
 	pending := make(chan *tenant, len(tenants))
-	for _, tn := range tenants {
-		pending <- tn
+	for _, testTenant := range tenants {
+		pending <- testTenant
 	}
 	got := runConcurrently(len(tenants), func() response {
-		tn := <-pending
-		return tn.graph("POST", "/domains/"+domain+"/verify", nil)
+		testTenant := <-pending
+		return testTenant.graph("POST", "/domains/"+domain+"/verify", nil)
 	})
 	if got[http.StatusOK] != 1 || got[http.StatusBadRequest] != 1 {
 		t.Errorf("%v", got)

@@ -239,8 +239,8 @@ func (t *tenant) revoke(what string) {
 
 // withdrawAppRole returns a function that withdraws an app role.
 func withdrawAppRole(role string) func(*tenant) {
-	return func(tn *tenant) {
-		tn.control("POST", "/tenants/"+tn.id+"/revoke", jsonObject{"what": "app_role", "role": role})
+	return func(testTenant *tenant) {
+		testTenant.control("POST", "/tenants/"+testTenant.id+"/revoke", jsonObject{"what": "app_role", "role": role})
 	}
 }
 
@@ -250,46 +250,46 @@ func scriptedCmdlets(cmdlets jsonObject) jsonObject { return jsonObject{"cmdlets
 // newTenantWithMailbox returns a connected tenant with an accepted domain and the mailbox of Anna.
 func newTenantWithMailbox(t *testing.T) *tenant {
 	t.Helper()
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain(domain)
-	tn.newMailbox("anna@"+domain, "anna.d")
-	return tn
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain(domain)
+	testTenant.newMailbox("anna@"+domain, "anna.d")
+	return testTenant
 }
 
 // TestTenantCanBeSetUpToSendMail makes the calls of the product in their order, from a new tenant
 // to a mailbox that can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
+	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
 	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
 
-	if answer := tn.redeem(tn.signInCode(tn.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.at("id_token").(string))["tid"] != tn.id {
+	if answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.at("id_token").(string))["tid"] != testTenant.id {
 		t.Fatalf("sign-in: %d %s", answer.status, answer.raw)
 	}
-	tn.addMailDomain(domain)
-	if answer := tn.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
+	testTenant.addMailDomain(domain)
+	if answer := testTenant.exchange("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
 		t.Fatalf("hydrate: %d %s", answer.status, answer.raw)
 	}
-	if answer := tn.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
+	if answer := testTenant.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
 		t.Fatalf("new signing: %d %s", answer.status, answer.raw)
 	}
-	tn.publishSelectorCNAMEs(domain)
-	if answer := tn.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
+	testTenant.publishSelectorCNAMEs(domain)
+	if answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
 		t.Fatalf("enable signing: %d %s", answer.status, answer.raw)
 	}
-	row := tn.newMailbox(box, "anna.k.fabrikam-mail")
-	if answer := tn.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
+	row := testTenant.newMailbox(box, "anna.k.fabrikam-mail")
+	if answer := testTenant.graph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
 		t.Fatalf("password: %d %s", answer.status, answer.raw)
 	}
 	for cmdlet, params := range map[string]jsonObject{
 		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
 		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
 	} {
-		if answer := tn.exchange(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
+		if answer := testTenant.exchange(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
 			t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 		}
 	}
-	state := s.control("GET", "/tenants/"+tn.id, nil)
+	state := s.control("GET", "/tenants/"+testTenant.id, nil)
 	if state.at("domains", 0, "dkim_enabled") != true || state.at("mailboxes", 0, "password_set") != true ||
 		state.at("mailboxes", 0, "enabled") != true || state.at("consent") != "granted" {
 		t.Fatalf("the platform holds %s", state.raw)

@@ -22,17 +22,19 @@ import (
 )
 
 func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
-	credentials := func(tn *tenant) response { return tn.clientCredentials(tn.id, graphScope) }
+	credentials := func(testTenant *tenant) response { return testTenant.clientCredentials(testTenant.id, graphScope) }
 	withScope := func(scope string) func(*tenant) response {
-		return func(tn *tenant) response { return tn.clientCredentials(tn.id, scope) }
+		return func(testTenant *tenant) response { return testTenant.clientCredentials(testTenant.id, scope) }
 	}
 	forTenant := func(id string) func(*tenant) response {
-		return func(tn *tenant) response { return tn.clientCredentials(id, graphScope) }
+		return func(testTenant *tenant) response { return testTenant.clientCredentials(id, graphScope) }
 	}
-	consentedWith := func(b jsonObject) func(*tenant) { return func(tn *tenant) { tn.consent(); tn.setBehaviour(b) } }
-	consented := func(tn *tenant) { tn.consent() }
+	consentedWith := func(b jsonObject) func(*tenant) {
+		return func(testTenant *tenant) { testTenant.consent(); testTenant.setBehaviour(b) }
+	}
+	consented := func(testTenant *tenant) { testTenant.consent() }
 	withFault := func(f jsonObject) func(*tenant) {
-		return func(tn *tenant) { f["kind"], f["times"] = "status", 1; tn.planFault(f) }
+		return func(testTenant *tenant) { f["kind"], f["times"] = "status", 1; testTenant.planFault(f) }
 	}
 	for _, tt := range []struct {
 		name   string
@@ -49,7 +51,7 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 		{"tenant identifier not valid", nil, forTenant("no_tenant"), "aadsts-900023"},
 		{"tenant deleted", consentedWith(jsonObject{"deleted": true}), credentials, "aadsts-5000224"},
 		{"never consented", nil, credentials, "aadsts-700016"},
-		{"consent revoked", func(tn *tenant) { tn.consent(); tn.revoke("consent") }, credentials, "aadsts-700016"},
+		{"consent revoked", func(testTenant *tenant) { testTenant.consent(); testTenant.revoke("consent") }, credentials, "aadsts-700016"},
 		{"wrong secret", consented, secret("wrong"), "aadsts-7000215"},
 		{"secret expired", consented, expiredSecret, "aadsts-7000222"},
 		{"application disabled", consentedWith(jsonObject{"app_disabled": true}), credentials, "aadsts-7000112"},
@@ -60,64 +62,64 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 		{"client request loop", withFault(jsonObject{"status": 400}), credentials, "aadsts-50196"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newTenant()
+			testTenant := startSimulator(t).newTenant()
 			if tt.before != nil {
-				tt.before(tn)
+				tt.before(testTenant)
 			}
-			assertGolden(t, tt.golden, tt.ask(tn))
+			assertGolden(t, tt.golden, tt.ask(testTenant))
 		})
 	}
 }
 
 // codeWithoutConsent redeems a code after the consent was revoked.
-func codeWithoutConsent(tn *tenant) response {
-	tn.consent()
-	code := tn.signInCode(tn.admin)
-	tn.revoke("consent")
-	return tn.redeem(code, nil)
+func codeWithoutConsent(testTenant *tenant) response {
+	testTenant.consent()
+	code := testTenant.signInCode(testTenant.admin)
+	testTenant.revoke("consent")
+	return testTenant.redeem(code, nil)
 }
 
 // secret returns a function that requests a token with a client secret.
 func secret(value string) func(*tenant) response {
-	return func(tn *tenant) response {
-		return tn.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}, "client_secret": {value}})
+	return func(testTenant *tenant) response {
+		return testTenant.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}, "client_secret": {value}})
 	}
 }
 
 // expiredSecret requests a token with a secret that has expired.
-func expiredSecret(tn *tenant) response {
-	tn.control("POST", "/app", jsonObject{"expire_secret": true})
-	return secret(tn.ready.Secrets["client_secret"])(tn)
+func expiredSecret(testTenant *tenant) response {
+	testTenant.control("POST", "/app", jsonObject{"expire_secret": true})
+	return secret(testTenant.ready.Secrets["client_secret"])(testTenant)
 }
 
 func TestTokenEndpointThrottles(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
-	answer := tn.clientCredentials(tn.id, graphScope)
+	testTenant := startSimulator(t).newTenant()
+	testTenant.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
+	answer := testTenant.clientCredentials(testTenant.id, graphScope)
 	if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") != "17" {
 		t.Errorf("%d %v", answer.status, answer.header)
 	}
 }
 
 func TestTokenIsRefusedUntilConsentIsVisible(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.setBehaviour(jsonObject{"consent_ms": 60_000})
-	tn.consent()
-	assertGolden(t, "aadsts-700016", tn.clientCredentials(tn.id, graphScope))
-	tn.control("POST", "/clock", jsonObject{"advance": "61s"})
-	tn.token(graphScope)
+	testTenant := startSimulator(t).newTenant()
+	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
+	testTenant.consent()
+	assertGolden(t, "aadsts-700016", testTenant.clientCredentials(testTenant.id, graphScope))
+	testTenant.control("POST", "/clock", jsonObject{"advance": "61s"})
+	testTenant.token(graphScope)
 }
 
 func TestAppOnlyTokenHasClaims(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.consent()
-	answer := tn.clientCredentials(tn.id, graphScope)
+	testTenant := startSimulator(t).newTenant()
+	testTenant.consent()
+	answer := testTenant.clientCredentials(testTenant.id, graphScope)
 	if answer.at("token_type") != "Bearer" || answer.at("expires_in") != 3599.0 || answer.at("ext_expires_in") != 3599.0 || answer.at("refresh_token") != nil {
 		t.Errorf("%s", answer.raw)
 	}
 	claims := claimsOf(t, answer.at("access_token").(string))
-	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + tn.id + "/",
-		"appid": tn.ready.Settings["client_id"], "idtyp": "app", "tid": tn.id}
+	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + testTenant.id + "/",
+		"appid": testTenant.ready.Settings["client_id"], "idtyp": "app", "tid": testTenant.id}
 	for name, want := range expected {
 		if claims[name] != want {
 			t.Errorf("%s: %v, want %v", name, claims[name], want)
@@ -127,7 +129,7 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 	if !slices.Contains(roles, any("Domain.ReadWrite.All")) || slices.Contains(roles, any("Exchange.ManageAsApp")) {
 		t.Errorf("roles of Graph: %v", roles)
 	}
-	if roles, _ := claimsOf(t, tn.token(exchangeScope))["roles"].([]any); len(roles) != 1 || roles[0] != "Exchange.ManageAsApp" {
+	if roles, _ := claimsOf(t, testTenant.token(exchangeScope))["roles"].([]any); len(roles) != 1 || roles[0] != "Exchange.ManageAsApp" {
 		t.Errorf("roles of Exchange: %v", roles)
 	}
 }
@@ -135,10 +137,10 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 // TestTokenIsIssuedWithoutRoles checks that a token is issued even if no app role is granted, and
 // that this token has no roles claim.
 func TestTokenIsIssuedWithoutRoles(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.consent()
-	tn.revoke("app_role")
-	if roles, has := claimsOf(t, tn.token(exchangeScope))["roles"]; has {
+	testTenant := startSimulator(t).newTenant()
+	testTenant.consent()
+	testTenant.revoke("app_role")
+	if roles, has := claimsOf(t, testTenant.token(exchangeScope))["roles"]; has {
 		t.Errorf("roles: %v", roles)
 	}
 }
@@ -146,38 +148,38 @@ func TestTokenIsIssuedWithoutRoles(t *testing.T) {
 // TestTokenHasRolesOfItsIssueTime checks that only tokens that are issued after the lag of a
 // directory role contain the role.
 func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.consent()
-	tn.setBehaviour(jsonObject{"role_ms": 10_000})
-	tn.assignExchange()
+	testTenant := startSimulator(t).newTenant()
+	testTenant.consent()
+	testTenant.setBehaviour(jsonObject{"role_ms": 10_000})
+	testTenant.assignExchange()
 	tokenHasRole := func() bool {
-		wids, _ := claimsOf(t, tn.token(exchangeScope))["wids"].([]any)
+		wids, _ := claimsOf(t, testTenant.token(exchangeScope))["wids"].([]any)
 		return slices.Contains(wids, any(exchangeAdministrator))
 	}
 	if tokenHasRole() {
 		t.Error("the role is in a token before its lag has passed")
 	}
-	early := tn.token(exchangeScope)
-	tn.control("POST", "/clock", jsonObject{"advance": "11s"})
+	early := testTenant.token(exchangeScope)
+	testTenant.control("POST", "/clock", jsonObject{"advance": "11s"})
 	if !tokenHasRole() {
 		t.Error("the role is not in a new token")
 	}
-	if answer := tn.exchangeWith(bearer(early), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
+	if answer := testTenant.exchangeWith(bearer(early), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
 		t.Errorf("the old token: %d", answer.status)
 	}
 }
 
 func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.consent()
-	address := tn.ready.Settings["login_url"] + "/" + tn.id + "/oauth2/v2.0/token"
+	testTenant := startSimulator(t).newTenant()
+	testTenant.consent()
+	address := testTenant.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SetBasicAuth(url.QueryEscape(tn.ready.Settings["client_id"]), url.QueryEscape(tn.ready.Secrets["client_secret"]))
+	req.SetBasicAuth(url.QueryEscape(testTenant.ready.Settings["client_id"]), url.QueryEscape(testTenant.ready.Secrets["client_secret"]))
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope}}
-	answer := tn.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
+	answer := testTenant.do("POST", address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"},
 		"Authorization": {req.Header.Get("Authorization")}}, form.Encode())
 	if answer.status != http.StatusOK {
 		t.Errorf("%d %s", answer.status, answer.raw)
@@ -185,15 +187,15 @@ func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
 }
 
 func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
-	tn := startSimulator(t).newTenant()
-	tn.consent()
+	testTenant := startSimulator(t).newTenant()
+	testTenant.consent()
 	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
 		"refresh_token": "unsupported_grant_type"} {
-		if answer := tn.askToken(tn.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.at("error") != want {
+		if answer := testTenant.askToken(testTenant.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.at("error") != want {
 			t.Errorf("%q: %d %s", grant, answer.status, answer.raw)
 		}
 	}
-	if answer := tn.clientCredentials("organizations", graphScope); answer.status != http.StatusBadRequest {
+	if answer := testTenant.clientCredentials("organizations", graphScope); answer.status != http.StatusBadRequest {
 		t.Errorf("organizations: %d %s", answer.status, answer.raw)
 	}
 }
@@ -248,11 +250,11 @@ func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims
 
 func TestClientAssertionIsVerified(t *testing.T) {
 	s := startSimulator(t)
-	tn := s.newTenant()
-	tn.consent()
+	testTenant := s.newTenant()
+	testTenant.consent()
 	registeredCert, unknownCert := newCredential(t), newCredential(t)
 	s.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
-	tokenURL := s.ready.Settings["login_url"] + "/" + tn.id + "/oauth2/v2.0/token"
+	tokenURL := s.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
 	client, now := s.ready.Settings["client_id"], time.Now()
 
 	for _, tt := range []struct {
@@ -280,7 +282,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 			for name, v := range tt.change {
 				claims[name] = v
 			}
-			answer := s.askToken(tn.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
+			answer := s.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
 			switch {

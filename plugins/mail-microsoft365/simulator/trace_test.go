@@ -20,9 +20,9 @@ func messageIDs(rows []any) map[string]bool {
 }
 
 func TestTraceRowHasFields(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 1, "at": time.Now().UTC().Add(-time.Hour).Truncate(time.Second)})
-	row := tn.trace(jsonObject{})[0].(jsonObject)
+	testTenant := newTenantWithMailbox(t)
+	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 1, "at": time.Now().UTC().Add(-time.Hour).Truncate(time.Second)})
+	row := testTenant.trace(jsonObject{})[0].(jsonObject)
 	for name, want := range (jsonObject{"SenderAddress": "anna@" + domain, "Status": "Delivered", "Received@data.type": "System.DateTime", "Size@data.type": "System.Int32"}) {
 		if row[name] != want {
 			t.Errorf("%s: %v, want %v", name, row[name], want)
@@ -31,8 +31,8 @@ func TestTraceRowHasFields(t *testing.T) {
 	if received, _ := row["Received"].(string); !strings.HasSuffix(received, ".0000000Z") {
 		t.Errorf("Received: %s", received)
 	}
-	tn.setBehaviour(jsonObject{"trace_bare": true})
-	if received, _ := tn.trace(jsonObject{})[0].(jsonObject)["Received"].(string); !strings.HasSuffix(received, ".0000000") {
+	testTenant.setBehaviour(jsonObject{"trace_bare": true})
+	if received, _ := testTenant.trace(jsonObject{})[0].(jsonObject)["Received"].(string); !strings.HasSuffix(received, ".0000000") {
 		t.Errorf("without a zone: %s", received)
 	}
 }
@@ -40,11 +40,11 @@ func TestTraceRowHasFields(t *testing.T) {
 // TestTraceHasOneRowPerRecipient checks that some rows are duplicated and that the newest come
 // first.
 func TestTraceHasOneRowPerRecipient(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	now := time.Now().UTC()
-	tn.sendMessages("anna@"+domain, 7, jsonObject{"at": now.Add(-2 * time.Minute)})
-	tn.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 12, "at": now.Add(-time.Minute)})
-	rows := tn.trace(jsonObject{})
+	testTenant.sendMessages("anna@"+domain, 7, jsonObject{"at": now.Add(-2 * time.Minute)})
+	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 12, "at": now.Add(-time.Minute)})
+	rows := testTenant.trace(jsonObject{})
 	pairs, last := map[string]int{}, ""
 	for _, r := range rows {
 		row := r.(jsonObject)
@@ -58,8 +58,8 @@ func TestTraceHasOneRowPerRecipient(t *testing.T) {
 	if len(messageIDs(rows)) != 8 || len(pairs) != 13+12 || len(rows) <= len(pairs) {
 		t.Errorf("%d rows, %d recipients of %d messages", len(rows), len(pairs), len(messageIDs(rows)))
 	}
-	tn.setBehaviour(jsonObject{"trace_duplicates": false})
-	if rows := tn.trace(jsonObject{}); len(rows) != len(pairs) {
+	testTenant.setBehaviour(jsonObject{"trace_duplicates": false})
+	if rows := testTenant.trace(jsonObject{}); len(rows) != len(pairs) {
 		t.Errorf("%d rows without duplicates", len(rows))
 	}
 }
@@ -67,34 +67,34 @@ func TestTraceHasOneRowPerRecipient(t *testing.T) {
 // TestTracePagesOverlap checks that only a warning announces more rows, and that the next page
 // begins with the last row again.
 func TestTracePagesOverlap(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.sendMessages("anna@"+domain, 20, jsonObject{"recipients": 2, "at": time.Now().UTC().Add(-time.Minute)})
-	first := tn.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 10})
+	testTenant := newTenantWithMailbox(t)
+	testTenant.sendMessages("anna@"+domain, 20, jsonObject{"recipients": 2, "at": time.Now().UTC().Add(-time.Minute)})
+	first := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 10})
 	warning, _ := first.at("@adminapi.warnings", 0).(string)
 	if len(first.rows()) != 10 || first.at("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
 		t.Fatalf("%s", first.raw)
 	}
 	last := first.rows()[9].(jsonObject)
-	second := tn.trace(jsonObject{"ResultSize": 10, "EndDate": last["Received"], "StartingRecipientAddress": last["RecipientAddress"]})
+	second := testTenant.trace(jsonObject{"ResultSize": 10, "EndDate": last["Received"], "StartingRecipientAddress": last["RecipientAddress"]})
 	if again := second[0].(jsonObject); again["RecipientAddress"] != last["RecipientAddress"] {
 		t.Errorf("the page begins with %v, not %v", again, last)
 	}
-	allRows := tn.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 5000})
+	allRows := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 5000})
 	if warnings, _ := allRows.at("@adminapi.warnings").([]any); len(messageIDs(allRows.rows())) != 20 || len(warnings) != 0 {
 		t.Errorf("%s", allRows.raw)
 	}
 }
 
 func TestTraceWindowIsLimited(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	now := time.Now().UTC()
 	date := func(ago time.Duration) string { return now.Add(-ago).Format("2006-01-02T15:04:05") }
 	const day = 24 * time.Hour
-	tn.sendMessages("anna@"+domain, 1, jsonObject{"at": now.Add(-3 * day)})
-	if got := tn.trace(jsonObject{}); len(got) != 0 {
+	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": now.Add(-3 * day)})
+	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
 		t.Errorf("by default: %v", got)
 	}
-	if got := tn.trace(jsonObject{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(messageIDs(got)) != 1 {
+	if got := testTenant.trace(jsonObject{"StartDate": date(4 * day), "EndDate": date(2*day) + "Z"}); len(messageIDs(got)) != 1 {
 		t.Errorf("asked for: %v", got)
 	}
 	for name, params := range map[string]jsonObject{
@@ -105,26 +105,26 @@ func TestTraceWindowIsLimited(t *testing.T) {
 		"too many rows":     {"ResultSize": 5001},
 		"no rows":           {"ResultSize": 0},
 	} {
-		if answer := tn.exchange("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
+		if answer := testTenant.exchange("Get-MessageTraceV2", params); answer.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", name, answer.status, answer.raw)
 		}
 	}
-	if got := tn.trace(jsonObject{"StartDate": date(4 * day), "SenderAddress": []string{"ben@" + domain}}); len(got) != 0 {
+	if got := testTenant.trace(jsonObject{"StartDate": date(4 * day), "SenderAddress": []string{"ben@" + domain}}); len(got) != 0 {
 		t.Errorf("another sender: %v", got)
 	}
 }
 
 // TestTraceRowsAppearAfterLag checks that new rows are missing at first, and then pending.
 func TestTraceRowsAppearAfterLag(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	tn.setBehaviour(jsonObject{"trace_ms": 300_000})
-	tn.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 1})
-	if got := tn.trace(jsonObject{}); len(got) != 0 {
+	testTenant := newTenantWithMailbox(t)
+	testTenant.setBehaviour(jsonObject{"trace_ms": 300_000})
+	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 1})
+	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
 		t.Errorf("at once: %v", got)
 	}
 	for _, want := range []string{"Pending", "Delivered"} {
-		tn.control("POST", "/clock", jsonObject{"advance": "6m"})
-		if got := tn.trace(jsonObject{}); len(messageIDs(got)) != 1 || got[0].(jsonObject)["Status"] != want {
+		testTenant.control("POST", "/clock", jsonObject{"advance": "6m"})
+		if got := testTenant.trace(jsonObject{}); len(messageIDs(got)) != 1 || got[0].(jsonObject)["Status"] != want {
 			t.Errorf("want %s: %v", want, got)
 		}
 	}
@@ -133,20 +133,20 @@ func TestTraceRowsAppearAfterLag(t *testing.T) {
 // TestTraceShowsBlockedMailAsFailed checks that mail blocked by a rule has no destination address,
 // and that mail refused by the recipient's server has one.
 func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
-	tn := newTenantWithRule(t)
-	tn.sendMessages("anna@"+domain, 1)
-	tn.sendMessages("ben@"+domain, 1, jsonObject{"bounced": true})
+	testTenant := newTenantWithRule(t)
+	testTenant.sendMessages("anna@"+domain, 1)
+	testTenant.sendMessages("ben@"+domain, 1, jsonObject{"bounced": true})
 	for mailbox, toIP := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
-		for _, row := range tn.trace(jsonObject{"SenderAddress": mailbox}) {
+		for _, row := range testTenant.trace(jsonObject{"SenderAddress": mailbox}) {
 			if r := row.(jsonObject); r["Status"] != "Failed" || r["ToIP"] != toIP {
 				t.Errorf("%s: %v", mailbox, r)
 			}
 		}
 	}
 	// A message from before the rule existed is delivered.
-	tn.sendMessages("anna@"+domain, 1, jsonObject{"at": time.Now().UTC().Add(-time.Hour)})
+	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": time.Now().UTC().Add(-time.Hour)})
 	statuses := map[any]bool{}
-	for _, row := range tn.trace(jsonObject{"SenderAddress": "anna@" + domain}) {
+	for _, row := range testTenant.trace(jsonObject{"SenderAddress": "anna@" + domain}) {
 		statuses[row.(jsonObject)["Status"]] = true
 	}
 	if !statuses["Delivered"] || !statuses["Failed"] {
@@ -155,27 +155,27 @@ func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 }
 
 func TestTraceQueriesAreLimited(t *testing.T) {
-	tn := newTenantWithMailbox(t)
-	token := bearer(tn.token(exchangeScope))
-	ask := func() response { return tn.exchangeWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
+	testTenant := newTenantWithMailbox(t)
+	token := bearer(testTenant.token(exchangeScope))
+	ask := func() response { return testTenant.exchangeWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
 	for n := range 100 {
 		if answer := ask(); answer.status != http.StatusOK {
 			t.Fatalf("query %d: %d %s", n, answer.status, answer.raw)
 		}
 	}
 	assertGolden(t, "exchange-trace-quota", ask())
-	tn.setBehaviour(jsonObject{"trace_throttled": 429})
+	testTenant.setBehaviour(jsonObject{"trace_throttled": 429})
 	if answer := ask(); answer.status != http.StatusTooManyRequests || !strings.Contains(string(answer.raw), "recent queries") {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	other := tn.newConnectedTenant()
+	other := testTenant.newConnectedTenant()
 	if answer := other.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
 		t.Errorf("another tenant: %d %s", answer.status, answer.raw)
 	}
 }
 
 func TestControlRefusesInvalidMessages(t *testing.T) {
-	tn := newTenantWithMailbox(t)
+	testTenant := newTenantWithMailbox(t)
 	for body, status := range map[string]int{
 		`{"mailbox":"nobody@x.example","count":1}`:                         http.StatusNotFound,
 		`{"mailbox":"anna@` + domain + `","count":0}`:                      http.StatusBadRequest,
@@ -184,11 +184,11 @@ func TestControlRefusesInvalidMessages(t *testing.T) {
 		`{"mailbox":"anna@` + domain + `","count":1,"at":"yesterday"}`:     http.StatusBadRequest,
 		`{"mailbox":"anna@` + domain + `","count":1,"to":"b@example.com"}`: http.StatusBadRequest,
 	} {
-		if answer := tn.do("POST", tn.ready.URL+"/_control/messages", nil, body); answer.status != status {
+		if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/messages", nil, body); answer.status != status {
 			t.Errorf("%s: %d %s", body, answer.status, answer.raw)
 		}
 	}
-	if got := tn.trace(jsonObject{}); len(got) != 0 {
+	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
 		t.Errorf("the refused calls sent %v", got)
 	}
 }

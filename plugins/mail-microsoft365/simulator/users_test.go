@@ -9,61 +9,61 @@ import (
 )
 
 func TestUsersAreInPages(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	seen := map[string]bool{}
 	next := "/users?$top=2&$select=id"
 	for pages := 0; next != ""; pages++ {
 		if pages > 5 {
 			t.Fatal("the pages do not end")
 		}
-		answer := tn.graph("GET", next, nil)
+		answer := testTenant.graph("GET", next, nil)
 		for _, row := range answer.rows() {
 			seen[row.(jsonObject)["id"].(string)] = true
 		}
 		link, _ := answer.at("@odata.nextLink").(string)
-		if link != "" && !strings.HasPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0/") {
+		if link != "" && !strings.HasPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0/") {
 			t.Fatalf("the link is outside of Graph: %s", link)
 		}
-		next = strings.TrimPrefix(link, tn.ready.Settings["graph_url"]+"/v1.0")
+		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
 	if len(seen) != 3 {
 		t.Errorf("%d users", len(seen))
 	}
-	tn.setBehaviour(jsonObject{"page_size": 1})
-	if answer := tn.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.at("@odata.nextLink") == nil {
+	testTenant.setBehaviour(jsonObject{"page_size": 1})
+	if answer := testTenant.graph("GET", "/users", nil); len(answer.rows()) != 1 || answer.at("@odata.nextLink") == nil {
 		t.Errorf("page_size: %s", answer.raw)
 	}
-	assertGolden(t, "graph-bad-request", tn.graph("GET", "/users?$top=1000", nil))
+	assertGolden(t, "graph-bad-request", testTenant.graph("GET", "/users?$top=1000", nil))
 }
 
 func TestUsersCanBeFiltered(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	eventual := func() http.Header {
-		h := bearer(tn.token(graphScope))
+		h := bearer(testTenant.token(graphScope))
 		h.Set("ConsistencyLevel", "eventual")
 		return h
 	}
 	for filter, want := range map[string]int{
-		"userPrincipalName eq '" + tn.admin + "'":                  1,
-		"accountEnabled eq true":                                   3,
-		"accountEnabled eq true and userType eq 'Guest'":           1,
-		"startswith(mail,'guest')":                                 1,
-		"(userType eq 'Guest')":                                    1,
-		"endswith(userPrincipalName,'" + tn.initialDomain() + "')": 3,
-		"assignedLicenses/$count ne 0":                             1,
-		"displayName eq 'O''Neil'":                                 0,
-		"assignedLicenses/$count ne 0 and accountEnabled eq true":  1,
+		"userPrincipalName eq '" + testTenant.admin + "'":                  1,
+		"accountEnabled eq true":                                           3,
+		"accountEnabled eq true and userType eq 'Guest'":                   1,
+		"startswith(mail,'guest')":                                         1,
+		"(userType eq 'Guest')":                                            1,
+		"endswith(userPrincipalName,'" + testTenant.initialDomain() + "')": 3,
+		"assignedLicenses/$count ne 0":                                     1,
+		"displayName eq 'O''Neil'":                                         0,
+		"assignedLicenses/$count ne 0 and accountEnabled eq true":          1,
 	} {
-		answer := tn.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
+		answer := testTenant.graphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
 		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.at("@odata.count") != float64(want) {
 			t.Errorf("%s: %d %s", filter, answer.status, answer.raw)
 		}
 	}
 	for _, path := range []string{"/users?$filter=endswith(mail,'x')", "/users?$filter=assignedLicenses/$count ne 0",
 		"/users?$filter=shoeSize eq 42", "/users/$count"} {
-		assertGolden(t, "graph-unsupported-query", tn.graph("GET", path, nil))
+		assertGolden(t, "graph-unsupported-query", testTenant.graph("GET", path, nil))
 	}
-	if answer := tn.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
+	if answer := testTenant.graphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
 }
@@ -86,13 +86,13 @@ func TestUserUpdateChecksValues(t *testing.T) {
 		{"wrong type", jsonObject{"accountEnabled": "yes"}, "graph-invalid-values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			tn.addMailDomain("d.example")
-			id := tn.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
+			testTenant := startSimulator(t).newConnectedTenant()
+			testTenant.addMailDomain("d.example")
+			id := testTenant.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
 			if upn, ok := tt.body["userPrincipalName"].(string); ok && strings.HasSuffix(upn, "@") {
-				tt.body["userPrincipalName"] = tn.admin
+				tt.body["userPrincipalName"] = testTenant.admin
 			}
-			answer := tn.graph("PATCH", "/users/"+id, tt.body)
+			answer := testTenant.graph("PATCH", "/users/"+id, tt.body)
 			if tt.golden != "" {
 				assertGolden(t, tt.golden, answer)
 			} else if answer.status != http.StatusNoContent {
@@ -105,9 +105,9 @@ func TestUserUpdateChecksValues(t *testing.T) {
 // TestBannedPasswordsFollowSetting checks that no password is banned by default, because Microsoft
 // does not publish its list.
 func TestBannedPasswordsFollowSetting(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
+	testTenant := startSimulator(t).newConnectedTenant()
 	set := func(password string) response {
-		return tn.graph("PATCH", "/users/"+tn.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
+		return testTenant.graph("PATCH", "/users/"+testTenant.admin, jsonObject{"passwordProfile": jsonObject{"password": password}})
 	}
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
@@ -115,7 +115,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 			t.Errorf("%s: %d %s", password, answer.status, answer.raw)
 		}
 	}
-	tn.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
+	testTenant.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
 	for _, password := range passwords {
 		assertGolden(t, "graph-weak-password", set(password))
 	}
@@ -133,30 +133,30 @@ func TestUserUpdateNeedsPermissions(t *testing.T) {
 		"User.ReadWrite.All":                 {"displayName": "Ada"},
 	} {
 		t.Run(role, func(t *testing.T) {
-			tn := startSimulator(t).newConnectedTenant()
-			if answer := tn.graph("PATCH", "/users/"+tn.admin, body); answer.status != http.StatusNoContent {
+			testTenant := startSimulator(t).newConnectedTenant()
+			if answer := testTenant.graph("PATCH", "/users/"+testTenant.admin, body); answer.status != http.StatusNoContent {
 				t.Errorf("with it: %d %s", answer.status, answer.raw)
 			}
-			withdrawAppRole(role)(tn)
-			assertGolden(t, "graph-denied", tn.graph("PATCH", "/users/"+tn.admin, body))
+			withdrawAppRole(role)(testTenant)
+			assertGolden(t, "graph-denied", testTenant.graph("PATCH", "/users/"+testTenant.admin, body))
 		})
 	}
 }
 
 func TestDeleteUserDeletesMailbox(t *testing.T) {
-	tn := startSimulator(t).newConnectedTenant()
-	tn.addMailDomain("d.example")
-	id := tn.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
-	answer := tn.graph("GET", "/users/anna@d.example", nil)
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.addMailDomain("d.example")
+	id := testTenant.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
+	answer := testTenant.graph("GET", "/users/anna@d.example", nil)
 	if answer.at("id") != id || answer.at("accountEnabled") != nil {
 		t.Errorf("without $select: %s", answer.raw)
 	}
-	if answer := tn.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.at("accountEnabled") != false || answer.at("id") != nil {
+	if answer := testTenant.graph("GET", "/users/"+id+"?$select=accountEnabled,assignedLicenses", nil); answer.at("accountEnabled") != false || answer.at("id") != nil {
 		t.Errorf("with $select: %s", answer.raw)
 	}
-	if answer := tn.graph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
+	if answer := testTenant.graph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
 		t.Errorf("%d %s", answer.status, answer.raw)
 	}
-	assertGolden(t, "graph-not-found", tn.graph("GET", "/users/"+id, nil))
-	assertGolden(t, "exchange-not-found", tn.exchange("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
+	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/users/"+id, nil))
+	assertGolden(t, "exchange-not-found", testTenant.exchange("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))
 }

@@ -38,25 +38,25 @@ var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-
 
 // violation returns the rule that a request of an application breaks, or "". The rules do not apply
 // to the pages of the login host, because browsers request them.
-func (s *simulator) violation(r *http.Request, c simulate.Call, body []byte) string {
+func (s *simulator) violation(r *http.Request, call simulate.Call, body []byte) string {
 	query := r.URL.Query()
 	switch {
-	case c.Host == loginHost && c.Operation != "token":
+	case call.Host == loginHost && call.Operation != "token":
 		return ""
 	case r.UserAgent() == "" || strings.HasPrefix(r.UserAgent(), "Go-http-client"):
 		return noUserAgent
 	case !guidForm.MatchString(r.Header.Get("client-request-id")):
 		return noClientRequestID
-	case c.Host == loginHost && s.tokenRequests.tooMany(c.Scope, body, s.kit.Now()):
+	case call.Host == loginHost && s.tokenRequests.tooMany(call.Scope, body, s.kit.Now()):
 		return tokenLoop
-	case c.Host == graphHost && s.applicationWait.covers(s.kit.Now()):
+	case call.Host == graphHost && s.applicationWait.covers(s.kit.Now()):
 		return simulate.IgnoredRetryAfter
-	case c.Host == graphHost && (query.Has("$count") || query.Has("$search") || strings.HasSuffix(r.URL.Path, "/$count")) &&
+	case call.Host == graphHost && (query.Has("$count") || query.Has("$search") || strings.HasSuffix(r.URL.Path, "/$count")) &&
 		!strings.EqualFold(r.Header.Get("ConsistencyLevel"), "eventual"):
 		return noConsistency
-	case c.Host == graphHost && number(query.Get("$top")) > 999:
+	case call.Host == graphHost && number(query.Get("$top")) > 999:
 		return pageTooLarge
-	case c.Host == exchangeHost && r.Header.Get("X-AnchorMailbox") == "":
+	case call.Host == exchangeHost && r.Header.Get("X-AnchorMailbox") == "":
 		return noAnchor
 	}
 	return ""

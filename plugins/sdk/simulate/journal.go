@@ -67,14 +67,14 @@ func (j *journal) load(raw []byte) int {
 	lines := bufio.NewScanner(bytes.NewReader(raw[:complete]))
 	lines.Buffer(nil, maxBody)
 	for lines.Scan() {
-		var l journalLine
-		if json.Unmarshal(lines.Bytes(), &l) != nil {
+		var line journalLine
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
 			continue
 		}
-		if l.Call != nil {
-			j.entries = append(j.entries, *l.Call)
-		} else if l.N < len(j.entries) {
-			j.entries[l.N].Status = l.Status
+		if line.Call != nil {
+			j.entries = append(j.entries, *line.Call)
+		} else if line.N < len(j.entries) {
+			j.entries[line.N].Status = line.Status
 		}
 	}
 	return complete

@@ -140,17 +140,17 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 // there is none, Account creates it with Platform.NewAccount and makes it invisible for lag. For an
 // existing account it calls Platform.Touch.
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
-	a := q.State.Find(workspace, address)
-	if a == nil {
-		a = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.platform.NewAccount(q, workspace, address)}
+	candidate := q.State.Find(workspace, address)
+	if candidate == nil {
+		candidate = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.platform.NewAccount(q, workspace, address)}
 		if lag > 0 {
-			a.VisibleAt = q.Now.Add(lag)
+			candidate.VisibleAt = q.Now.Add(lag)
 		}
-		q.State.Accounts = append(q.State.Accounts, a)
-		return &a.Doc
+		q.State.Accounts = append(q.State.Accounts, candidate)
+		return &candidate.Doc
 	}
-	q.server.platform.Touch(&a.Doc, q.Now)
-	return &a.Doc
+	q.server.platform.Touch(&candidate.Doc, q.Now)
+	return &candidate.Doc
 }
 
 // StartSignIn stores a sign-in that expires after lifetime. It returns the link to the sign-in
@@ -196,24 +196,24 @@ func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 }
 
 // putAccount creates an account, or changes those of its members that the body contains.
-func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
-	workspace, address := q.workspace(), q.Path("address")
+func (s *server[K, A, V]) putAccount(req *Request[K, A, V]) (any, error) {
+	workspace, address := req.workspace(), req.Path("address")
 	if s.platform.WorkspaceOf != nil {
-		raw, err := io.ReadAll(q.HTTP.Body)
+		raw, err := io.ReadAll(req.HTTP.Body)
 		if err != nil {
 			return nil, err
 		}
-		q.HTTP.Body = io.NopCloser(bytes.NewReader(raw))
+		req.HTTP.Body = io.NopCloser(bytes.NewReader(raw))
 		var decoded A
 		_ = json.Unmarshal(raw, &decoded) // Read reports the error
 		workspace = s.platform.Workspace
 		if number := s.platform.WorkspaceOf(&decoded); number != 0 {
 			workspace = strconv.Itoa(number)
-		} else if a := q.State.Find("", address); a != nil {
+		} else if a := req.State.Find("", address); a != nil {
 			workspace = a.Workspace
 		}
 	}
-	return nil, q.Read(q.Account(workspace, address, 0))
+	return nil, req.Read(req.Account(workspace, address, 0))
 }
 
 func (s *server[K, A, V]) deleteAccount(q *Request[K, A, V]) (any, error) {

@@ -76,18 +76,18 @@ func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) f
 	}
 }
 
-func listSenders(q *request) simulate.Answer {
+func listSenders(req *request) simulate.Answer {
 	size, found := pageSize, []map[string]any{}
-	if n, ok := q.Number("per_page", 0); ok && n > 0 && q.State.Vendor.Quirks.HonourPerPage {
+	if n, ok := req.Number("per_page", 0); ok && n > 0 && req.State.Vendor.Quirks.HonourPerPage {
 		size = n
 	}
-	search := strings.ToLower(q.Query("search"))
-	for _, a := range q.Visible(q.Workspace) {
-		if q.State.Vendor.Quirks.IgnoreSearch || strings.Contains(strings.ToLower(a.Name+"\n"+a.Email), search) {
+	search := strings.ToLower(req.Query("search"))
+	for _, a := range req.Visible(req.Workspace) {
+		if req.State.Vendor.Quirks.IgnoreSearch || strings.Contains(strings.ToLower(a.Name+"\n"+a.Email), search) {
 			found = append(found, a.doc())
 		}
 	}
-	return pageOf(q, found, size)
+	return pageOf(req, found, size)
 }
 
 func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer { return data(a.Doc.doc()) }

@@ -138,25 +138,25 @@ var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
 // admit counts the call and accepts a valid token. It refuses a request without a valid token. If
 // such a request does not accept JSON, admit redirects it to the sign-in page, as Laravel does.
-func admit(q *request) simulate.Answer {
-	usage := q.Count("instance", q.Now, rate)
-	q.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
-	q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
+func admit(req *request) simulate.Answer {
+	usage := req.Count("instance", req.Now, rate)
+	req.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
+	req.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
 	if usage.Wait > 0 {
-		q.RetryAfter(usage.Wait)
+		req.RetryAfter(usage.Wait)
 		return message(http.StatusTooManyRequests, "Too Many Attempts.")
 	}
-	text, bearer := strings.CutPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")
-	caller, known := q.State.Keys[text]
+	text, bearer := strings.CutPrefix(req.HTTP.Header.Get("Authorization"), "Bearer ")
+	caller, known := req.State.Keys[text]
 	switch {
-	case q.Route == nil:
+	case req.Route == nil:
 	case bearer && known && !caller.Revoked:
 		if caller.isSuperAdmin() {
-			caller.Workspace = q.State.Vendor.Active
+			caller.Workspace = req.State.Vendor.Active
 		}
-		q.Key, q.Workspace = caller, strconv.Itoa(caller.Workspace)
-	case !strings.Contains(q.HTTP.Header.Get("Accept"), "json"):
-		q.Header.Set("Location", "/login")
+		req.Key, req.Workspace = caller, strconv.Itoa(caller.Workspace)
+	case !strings.Contains(req.HTTP.Header.Get("Accept"), "json"):
+		req.Header.Set("Location", "/login")
 		return simulate.Answer{Status: http.StatusFound}
 	default:
 		return message(http.StatusUnauthorized, "Unauthenticated.")

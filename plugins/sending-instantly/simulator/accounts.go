@@ -153,15 +153,15 @@ type accountChange struct {
 func (c accountChange) apply(q *request) {
 	workspace := cmp.Or(c.Workspace, Workspace)
 	workspaceOf(q, workspace)
-	a := q.Account(workspace, c.Email, 0)
+	target := q.Account(workspace, c.Email, 0)
 	if c.Name != "" {
-		a.setName(c.Name)
+		target.setName(c.Name)
 	}
-	set(&a.Status, c.Status)
-	set(&a.SetupPending, c.SetupPending)
-	set(&a.ProviderCode, c.ProviderCode)
+	set(&target.Status, c.Status)
+	set(&target.SetupPending, c.SetupPending)
+	set(&target.ProviderCode, c.ProviderCode)
 	if c.AutofixFailed != nil || c.Reconnecting {
-		a.AutofixFailed = c.AutofixFailed
+		target.AutofixFailed = c.AutofixFailed
 	}
 }
 

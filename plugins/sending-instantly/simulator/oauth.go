@@ -19,16 +19,16 @@ const sessionLifetime = 10 * time.Minute
 
 // initOAuth starts a session. The session does not belong to a mailbox: Instantly connects the
 // mailbox that signs in, whichever it is.
-func initOAuth(q *request) simulate.Answer {
-	if wait := startThrottled(q); wait > 0 {
-		q.RetryAfter(wait)
+func initOAuth(req *request) simulate.Answer {
+	if wait := startThrottled(req); wait > 0 {
+		req.RetryAfter(wait)
 		return refuse(http.StatusTooManyRequests, "Rate limit exceeded for OAuth session creation")
 	}
-	id, link := q.StartSignIn(q.Workspace, sessionLifetime)
-	signIn := q.State.SignIns[id]
-	signIn.ID = fmt.Sprintf("sess-%012x", q.State.NextSerial())
+	id, link := req.StartSignIn(req.Workspace, sessionLifetime)
+	signIn := req.State.SignIns[id]
+	signIn.ID = fmt.Sprintf("sess-%012x", req.State.NextSerial())
 	base, _, _ := strings.Cut(link, authorize)
-	if host := q.State.Vendor.Behaviour.AuthHost; host != "" {
+	if host := req.State.Vendor.Behaviour.AuthHost; host != "" {
 		base = "https://" + host
 	}
 	query := url.Values{"client_id": {"65ad96b6-fbeb-40b5-b404-2a415d074c97"}, "response_type": {"code"}, "state": {id},

@@ -164,26 +164,26 @@ var (
 
 // admit checks the key, the rate limits, the scope, the plan and the body. The rates use the
 // machine's clock, not the clock of the sandbox, which tests and people can move.
-func admit(q *request) simulate.Answer {
-	if q.Route == nil {
+func admit(req *request) simulate.Answer {
+	if req.Route == nil {
 		return simulate.Answer{}
 	}
-	header := q.HTTP.Header.Get("Authorization")
+	header := req.HTTP.Header.Get("Authorization")
 	token, _ := strings.CutPrefix(header, "Bearer ")
-	k, known := q.State.Keys[token]
-	q.Key, q.Workspace = k, k.Workspace
+	granted, known := req.State.Keys[token]
+	req.Key, req.Workspace = granted, granted.Workspace
 	switch {
 	case header == "":
 		return refuse(http.StatusUnauthorized, "Missing Authorization header")
-	case !known || k.Revoked:
+	case !known || granted.Revoked:
 		return refuse(http.StatusUnauthorized, "Invalid API key")
-	case q.Count("all "+k.Workspace, time.Now(), perSecond, perMinute).Wait > 0:
+	case req.Count("all "+granted.Workspace, time.Now(), perSecond, perMinute).Wait > 0:
 		return refuse(http.StatusTooManyRequests, "Rate limit exceeded")
-	case !k.hasScope(q.Route.Scope):
-		return refuse(http.StatusForbidden, "The API key lacks the scope "+q.Route.Scope)
-	case q.State.Vendor.Workspaces[k.Workspace].Inactive:
+	case !granted.hasScope(req.Route.Scope):
+		return refuse(http.StatusForbidden, "The API key lacks the scope "+req.Route.Scope)
+	case req.State.Vendor.Workspaces[granted.Workspace].Inactive:
 		return refuse(http.StatusPaymentRequired, "Workspace does not have an active paid plan")
-	case emptyJSON(q.HTTP):
+	case emptyJSON(req.HTTP):
 		return refuse(http.StatusBadRequest, "Body cannot be empty when content-type is set to 'application/json'")
 	}
 	return simulate.Answer{}

@@ -190,15 +190,15 @@ type login struct {
 
 // admit accepts a known key, or the login of a partner for partner calls. It refuses an unknown key
 // with the status in BadKey.
-func admit(q *request) simulate.Answer {
+func admit(req *request) simulate.Answer {
 	switch known := false; {
-	case q.Route == nil:
+	case req.Route == nil:
 		return simulate.Answer{}
-	case q.Route.Scope == partner:
-		return admitPartner(q)
+	case req.Route.Scope == partner:
+		return admitPartner(req)
 	default:
-		if q.Key, known = q.State.Keys[q.HTTP.Header.Get("X-Api-Key")]; !known {
-			return refuse(q.State.Vendor.BadKey, "Invalid API key")
+		if req.Key, known = req.State.Keys[req.HTTP.Header.Get("X-Api-Key")]; !known {
+			return refuse(req.State.Vendor.BadKey, "Invalid API key")
 		}
 		return simulate.Answer{}
 	}
@@ -227,21 +227,21 @@ func partnerWorkspaces(q *request) simulate.Answer {
 }
 
 // listAccounts answers with a page of accounts. The parameter "email" matches parts of addresses.
-func listAccounts(q *request) simulate.Answer {
-	skip, okSkip := q.Number("skip", 0)
-	limit, okLimit := q.Number("limit", 100)
+func listAccounts(req *request) simulate.Answer {
+	skip, okSkip := req.Number("skip", 0)
+	limit, okLimit := req.Number("limit", 100)
 	switch {
-	case !q.Key.reaches(q.Query("workspace_id")):
+	case !req.Key.reaches(req.Query("workspace_id")):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
 	case !okSkip, !okLimit, limit < 1, limit > 1000:
 		return refuse(http.StatusBadRequest, "Invalid paging")
 	}
-	if q.State.Vendor.DeafToSkip {
+	if req.State.Vendor.DeafToSkip {
 		skip = 0
 	}
 	var found []*account
-	for _, a := range q.Visible(q.Query("workspace_id")) {
-		if strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Query("email"))) {
+	for _, a := range req.Visible(req.Query("workspace_id")) {
+		if strings.Contains(strings.ToLower(a.Email), strings.ToLower(req.Query("email"))) {
 			found = append(found, a)
 		}
 	}

@@ -172,19 +172,19 @@ func workspaceOf(q *request) string {
 func refuseWorkspace() simulate.Answer { return refuse(http.StatusOK, "Workspace not found") }
 
 // listSenders answers with a page of senders, sorted by folder.
-func listSenders(q *request) simulate.Answer {
-	workspace, b := workspaceOf(q), q.State.Vendor
+func listSenders(req *request) simulate.Answer {
+	workspace, b := workspaceOf(req), req.State.Vendor
 	if workspace == "" {
 		return refuseWorkspace()
 	}
-	skip, okSkip := q.Number("skip", 0)
-	limit, okLimit := q.Number("limit", 20)
+	skip, okSkip := req.Number("skip", 0)
+	limit, okLimit := req.Number("limit", 20)
 	if !okSkip || !okLimit || limit < 1 || limit > 100 {
 		return refuse(http.StatusBadRequest, "limit is at most 100")
 	}
 	var found []*sender
-	for _, a := range q.Visible(workspace) {
-		if !b.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Query("search"))) {
+	for _, a := range req.Visible(workspace) {
+		if !b.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(req.Query("search"))) {
 			found = append(found, a)
 		}
 	}

@@ -76,9 +76,9 @@ func (a account) doc(q quirks) map[string]any {
 	return doc
 }
 
-func listAccounts(q *request) simulate.Answer {
-	offset, okOffset := q.Number("offset", 0)
-	limit, okLimit := q.Number("limit", maxPage)
+func listAccounts(req *request) simulate.Answer {
+	offset, okOffset := req.Number("offset", 0)
+	limit, okLimit := req.Number("limit", maxPage)
 	switch {
 	case !okOffset:
 		return badRequest(`"offset" must be a number`)
@@ -88,13 +88,13 @@ func listAccounts(q *request) simulate.Answer {
 		return badRequest(`"limit" must be between 1 and 100`)
 	}
 	found := []map[string]any{}
-	for _, a := range q.Visible(q.Workspace) {
-		if a.matches(q.Query) {
-			found = append(found, a.doc(q.State.Vendor.Quirks))
+	for _, a := range req.Visible(req.Workspace) {
+		if a.matches(req.Query) {
+			found = append(found, a.doc(req.State.Vendor.Quirks))
 		}
 	}
 	found = simulate.Slice(found, offset, limit)
-	if q.State.Vendor.Quirks.Envelope {
+	if req.State.Vendor.Quirks.Envelope {
 		return simulate.OK(map[string]any{"success": true, "data": found})
 	}
 	return simulate.OK(found)

@@ -136,23 +136,23 @@ var plans = map[string][]simulate.Rate{
 
 // admit accepts a request whose query contains a known key, if the key has not exceeded the limits
 // of its plan.
-func admit(q *request) simulate.Answer {
-	text, plan := q.Query("api_key"), plans[q.State.Vendor.Plan]
-	owner, known := q.State.Keys[text]
+func admit(req *request) simulate.Answer {
+	text, plan := req.Query("api_key"), plans[req.State.Vendor.Plan]
+	owner, known := req.State.Keys[text]
 	if !known || owner.Revoked {
 		return fail(http.StatusUnauthorized, "Invalid API Key")
 	}
-	q.Key, q.Workspace = owner, strconv.Itoa(owner.UserID)
-	usage := q.Count(text, q.Now, plan...)
+	req.Key, req.Workspace = owner, strconv.Itoa(owner.UserID)
+	usage := req.Count(text, req.Now, plan...)
 	if len(plan) > 0 {
-		q.Header.Set("X-RateLimit-Limit", strconv.Itoa(plan[0].Calls))
-		q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
-		q.Header.Set("X-RateLimit-Reset", strconv.FormatInt(q.Now.Add(usage.Reset).Unix(), 10))
+		req.Header.Set("X-RateLimit-Limit", strconv.Itoa(plan[0].Calls))
+		req.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
+		req.Header.Set("X-RateLimit-Reset", strconv.FormatInt(req.Now.Add(usage.Reset).Unix(), 10))
 	}
 	switch {
 	case usage.Wait > 0:
-		return tooMany(q.RetryAfter(usage.Wait))
-	case q.State.Vendor.Quirks.ErrorOnGood:
+		return tooMany(req.RetryAfter(usage.Wait))
+	case req.State.Vendor.Quirks.ErrorOnGood:
 		return coded(http.StatusOK, "INTERNAL_ERROR", "Something went wrong")
 	}
 	return simulate.Answer{}

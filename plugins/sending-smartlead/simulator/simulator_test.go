@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// testClient calls a simulator without a network, so that a call takes no time of a fake clock.
+// testClient calls a simulator without a network, so that a fake clock does not move during a call.
 type testClient struct {
 	t       *testing.T
 	handler http.Handler
@@ -33,7 +33,7 @@ func open(t *testing.T, dir string) testClient {
 }
 
 // call makes a request and decodes the JSON of its answer.
-func (c testClient) call(method, path string, in any) (status int, h http.Header, doc any) {
+func (c testClient) call(method, path string, in any) (status int, headers http.Header, doc any) {
 	c.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -56,18 +56,18 @@ func (c testClient) api(method, path string, in any) (int, http.Header, any) {
 }
 
 func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
-	s := open(t, t.TempDir())
-	s.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	client := open(t, t.TempDir())
+	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
 	for _, path := range []string{"/email-accounts", "/email-accounts/"} {
-		status, _, doc := s.api("GET", path, nil)
+		status, _, doc := client.api("GET", path, nil)
 		if all, bare := doc.([]any); status != 200 || !bare || len(all) != 1 || all[0].(map[string]any)["password"] != nil {
 			t.Errorf("%s: %d %v", path, status, doc)
 		}
 	}
-	_, _, doc := s.api("GET", "/email-accounts/", nil)
+	_, _, doc := client.api("GET", "/email-accounts/", nil)
 	id := strconv.Itoa(int(doc.([]any)[0].(map[string]any)["id"].(float64)))
 	for _, path := range []string{"/email-accounts/" + id, "/email-accounts/" + id + "/"} {
-		status, _, doc := s.api("GET", path, nil)
+		status, _, doc := client.api("GET", path, nil)
 		if one := doc.(map[string]any); status != 200 || one["user_id"] != 4001.0 || one["password"] == "" {
 			t.Errorf("%s: %d %v", path, status, doc)
 		}
@@ -75,17 +75,17 @@ func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {
 }
 
 func TestListFiltersAndPages(t *testing.T) {
-	s := open(t, t.TempDir())
+	client := open(t, t.TempDir())
 	for _, a := range []string{"anna@a.example", "joanna@a.example", "bob@a.example"} {
-		s.call("PUT", "/_control/accounts/"+a, map[string]any{})
+		client.call("PUT", "/_control/accounts/"+a, map[string]any{})
 	}
 	for query, want := range map[string]int{"?username=Anna%40a": 2, "?limit=2": 2, "?limit=2&offset=2": 1, "?offset=9": 0, "?client_id=7": 0, "?esp=GMAIL": 0, "?isSmtpSuccess=true": 3} {
-		if status, _, doc := s.api("GET", "/email-accounts/"+query, nil); status != 200 || len(doc.([]any)) != want {
+		if status, _, doc := client.api("GET", "/email-accounts/"+query, nil); status != 200 || len(doc.([]any)) != want {
 			t.Errorf("%s: %d %v", query, status, doc)
 		}
 	}
 	for _, query := range []string{"?limit=101", "?limit=0", "?offset=x"} {
-		if status, _, doc := s.api("GET", "/email-accounts/"+query, nil); status != 400 || doc.(map[string]any)["error"] != "Bad Request" {
+		if status, _, doc := client.api("GET", "/email-accounts/"+query, nil); status != 400 || doc.(map[string]any)["error"] != "Bad Request" {
 			t.Errorf("%s: %d %v", query, status, doc)
 		}
 	}
@@ -95,77 +95,77 @@ func TestListFiltersAndPages(t *testing.T) {
 func TestRateLimitsOfAKey(t *testing.T) { synctest.Test(t, testRateLimits) }
 
 func testRateLimits(t *testing.T) {
-	s := open(t, t.TempDir())
-	step := func(by string) { s.call("POST", "/_control/clock", map[string]string{"advance": by}) }
+	client := open(t, t.TempDir())
+	step := func(by string) { client.call("POST", "/_control/clock", map[string]string{"advance": by}) }
 	for i := range 60 {
-		status, h, _ := s.api("GET", "/email-accounts", nil)
-		if status != 200 || h.Get("X-RateLimit-Limit") != "60" || h.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {
-			t.Fatalf("call %d: %d %v", i, status, h)
+		status, headers, _ := client.api("GET", "/email-accounts", nil)
+		if status != 200 || headers.Get("X-RateLimit-Limit") != "60" || headers.Get("X-RateLimit-Remaining") != strconv.Itoa(59-i) {
+			t.Fatalf("call %d: %d %v", i, status, headers)
 		}
 		step("200ms")
 	}
-	status, h, doc := s.api("GET", "/email-accounts", nil)
-	wait, _ := strconv.Atoi(h.Get("Retry-After"))
+	status, headers, doc := client.api("GET", "/email-accounts", nil)
+	wait, _ := strconv.Atoi(headers.Get("Retry-After"))
 	if status != 429 || wait != 48 || doc.(map[string]any)["error"].(map[string]any)["code"] != "RATE_LIMIT_EXCEEDED" {
-		t.Fatalf("call 61: %d %v %v", status, h, doc)
+		t.Fatalf("call 61: %d %v %v", status, headers, doc)
 	}
-	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(reset, 0)) != time.Minute {
+	if reset, err := strconv.ParseInt(headers.Get("X-RateLimit-Reset"), 10, 64); err != nil || time.Until(time.Unix(reset, 0)) != time.Minute {
 		t.Errorf("reset %v %v", reset, err)
 	}
 	step("50s")
-	if status, _, _ := s.api("GET", "/email-accounts", nil); status != 200 {
+	if status, _, _ := client.api("GET", "/email-accounts", nil); status != 200 {
 		t.Errorf("after the wait: %d", status)
 	}
 	for range 10 {
-		status, _, _ = s.api("GET", "/email-accounts", nil)
+		status, _, _ = client.api("GET", "/email-accounts", nil)
 	}
 	if status != 429 {
 		t.Errorf("eleven calls at once: %d", status)
 	}
-	if status, _, _ := s.call("PUT", "/_control/plan", map[string]string{"plan": "gold"}); status != 400 {
+	if status, _, _ := client.call("PUT", "/_control/plan", map[string]string{"plan": "gold"}); status != 400 {
 		t.Errorf("an unknown plan: %d", status)
 	}
 }
 
 func TestKeysAreCheckedAndSeeOnlyTheirUser(t *testing.T) {
-	s := open(t, t.TempDir())
-	if status, _, doc := s.call("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
+	client := open(t, t.TempDir())
+	if status, _, doc := client.call("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
 		t.Errorf("an unknown key: %d %v", status, doc)
 	}
-	s.call("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
-	s.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
-	if status, _, doc := s.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 200 || len(doc.([]any)) != 0 {
+	client.call("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
+	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	if status, _, doc := client.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 200 || len(doc.([]any)) != 0 {
 		t.Errorf("another user sees %v", doc)
 	}
-	s.call("PUT", "/_control/keys/second", map[string]any{"revoked": true})
-	if status, _, _ := s.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 401 {
+	client.call("PUT", "/_control/keys/second", map[string]any{"revoked": true})
+	if status, _, _ := client.call("GET", prefix+"/email-accounts?api_key=second", nil); status != 401 {
 		t.Errorf("a revoked key: %d", status)
 	}
 }
 
 func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
-	s := open(t, t.TempDir())
-	s.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
-	if status, _, _ := s.api("PUT", "/email-accounts/suspend/139919", nil); status != 200 {
+	client := open(t, t.TempDir())
+	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
+	if status, _, _ := client.api("PUT", "/email-accounts/suspend/139919", nil); status != 200 {
 		t.Errorf("suspend: %d", status)
 	}
-	if _, _, doc := s.api("GET", "/email-accounts/139919", nil); doc.(map[string]any)["is_suspended"] != true {
+	if _, _, doc := client.api("GET", "/email-accounts/139919", nil); doc.(map[string]any)["is_suspended"] != true {
 		t.Errorf("got %v", doc)
 	}
-	if status, _, _ := s.api("DELETE", "/email-accounts/unsuspend/1", nil); status != 400 {
+	if status, _, _ := client.api("DELETE", "/email-accounts/unsuspend/1", nil); status != 400 {
 		t.Errorf("unsuspend an unknown account: %d", status)
 	}
-	if status, _, doc := s.api("DELETE", "/email-accounts/139919", nil); status != 200 || doc.(map[string]any)["ok"] != true {
+	if status, _, doc := client.api("DELETE", "/email-accounts/139919", nil); status != 200 || doc.(map[string]any)["ok"] != true {
 		t.Errorf("delete: %d %v", status, doc)
 	}
-	if status, _, doc := s.api("DELETE", "/email-accounts/139919", nil); status != 404 || doc.(map[string]any)["errorCode"] != "ACCOUNT_NOT_FOUND" {
+	if status, _, doc := client.api("DELETE", "/email-accounts/139919", nil); status != 404 || doc.(map[string]any)["errorCode"] != "ACCOUNT_NOT_FOUND" {
 		t.Errorf("delete twice: %d %v", status, doc)
 	}
 }
 
 // TestSaveOAuthValidatesItsFields covers invalid fields, an expired token and a valid request.
 func TestSaveOAuthValidatesItsFields(t *testing.T) {
-	s := open(t, t.TempDir())
+	client := open(t, t.TempDir())
 	valid := func() map[string]any {
 		return map[string]any{
 			"from_name": "Anna", "from_email": "anna@a.example", "username": "anna@a.example", "type": "OUTLOOK", "warmup_enabled": false, "use_whitelabel_credentials": true,
@@ -178,16 +178,16 @@ func TestSaveOAuthValidatesItsFields(t *testing.T) {
 	for field, want := range map[string]string{"from_name": "from_name is required", "type": "type must be one of [GMAIL, OUTLOOK]", "token": "token is required", "warmup_enabled": "warmup_enabled is required"} {
 		in := valid()
 		delete(in, field)
-		if status, _, doc := s.api("POST", "/email-accounts/save-oauth", in); status != 422 || doc.(map[string]any)["error"] != want {
+		if status, _, doc := client.api("POST", "/email-accounts/save-oauth", in); status != 422 || doc.(map[string]any)["error"] != want {
 			t.Errorf("without %s: %d %v", field, status, doc)
 		}
 	}
 	expired := valid()
 	expired["token"].(map[string]any)["expiry_date"] = time.Now().Add(-time.Hour).UnixMilli()
-	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", expired); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
+	if status, _, doc := client.api("POST", "/email-accounts/save-oauth", expired); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
 		t.Errorf("expired: %d %v", status, doc)
 	}
-	if status, _, doc := s.api("POST", "/email-accounts/save-oauth", valid()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
+	if status, _, doc := client.api("POST", "/email-accounts/save-oauth", valid()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
 		t.Errorf("valid: %d %v", status, doc)
 	}
 }

@@ -49,7 +49,7 @@ const (
 )
 
 func description() sdk.Description {
-	d := sdk.Description{
+	described := sdk.Description{
 		Name: "faulty", Kind: kind, Version: "1.0.0", Title: "Faulty",
 		Fields: []sdk.Field{
 			{Name: "api_url", Default: "https://api.faulty.example", Help: "base URL of the API"},
@@ -59,34 +59,34 @@ func description() sdk.Description {
 	}
 	switch kind {
 	case wire.KindDNS:
-		d.NameServers = []string{"*.provider.example"}
+		described.NameServers = []string{"*.provider.example"}
 	case wire.KindSending:
-		d.Fields = append(d.Fields, sdk.Field{Name: "workspace_id", Account: true, Help: "id of the workspace"})
+		described.Fields = append(described.Fields, sdk.Field{Name: "workspace_id", Account: true, Help: "id of the workspace"})
 	}
 	switch bug {
 	case "no-title":
-		d.Title = ""
+		described.Title = ""
 	case "no-help":
-		d.Fields[0].Help = ""
+		described.Fields[0].Help = ""
 	case "secret-not-marked":
-		d.Fields[1].Secret = false
+		described.Fields[1].Secret = false
 	case "odd-name":
-		d.Name = "Odd Name"
+		described.Name = "Odd Name"
 	case "odd-budget-key":
-		d.Budgets[0].Key = "tenant" // only a mail platform has tenants
+		described.Budgets[0].Key = "tenant" // only a mail platform has tenants
 	case "no-workspace":
-		d.Fields = d.Fields[:2]
+		described.Fields = described.Fields[:2]
 	case "no-window":
-		d.Budgets[0].Window = 0
+		described.Budgets[0].Window = 0
 	case strict:
 		// A large zone has several pages, so a call makes several requests.
-		d.Budgets = []sdk.Budget{{Key: "credential", Limit: strictRate, Window: time.Second, Costs: map[string]int{"records": 3, "apply": 3}}}
+		described.Budgets = []sdk.Budget{{Key: "credential", Limit: strictRate, Window: time.Second, Costs: map[string]int{"records": 3, "apply": 3}}}
 	case "describes-otherwise":
 		if len(os.Args) > 1 {
-			d.Version = "2.0.0"
+			described.Version = "2.0.0"
 		}
 	}
-	return d
+	return described
 }
 
 func main() {

@@ -236,14 +236,14 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	if err := dns.CheckChanges(zone.Name, changes); err != nil && bug != "writes-outside-the-zone" {
 		return nil, err
 	}
-	z, err := p.zone(ctx, zone.ID)
+	stored, err := p.zone(ctx, zone.ID)
 	if err != nil {
 		return nil, err
 	}
 	if bug == "needs-changes" && len(changes) == 0 {
 		return nil, sdk.RequestRefused("empty")
 	}
-	outstanding, err := dns.Outstanding(z.sets(), changes)
+	outstanding, err := dns.Outstanding(stored.sets(), changes)
 	if bug == "refuses-what-exists" && len(outstanding) < len(changes) {
 		return nil, dns.Changed()
 	}
@@ -262,7 +262,7 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 		<-writers.all
 	}
 	if len(outstanding) == 0 {
-		return sdk.SetsAfter(z.sets(), changes), nil
+		return sdk.SetsAfter(stored.sets(), changes), nil
 	}
 	if bug == "writes-nothing" {
 		return sdk.SetsAfter(nil, changes), nil
@@ -271,8 +271,8 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	if bug == "no-condition" || bug == "overwrites" {
 		path += "?force"
 	}
-	z.edit(outstanding)
-	switch err := p.call(ctx, http.MethodPut, path, z, &struct{}{}); {
+	stored.edit(outstanding)
+	switch err := p.call(ctx, http.MethodPut, path, stored, &struct{}{}); {
 	case errors.Is(err, errConflict) && bug == "conflict-is-broken":
 		return nil, sdk.BrokenAnswer("status 409")
 	case errors.Is(err, errConflict):
@@ -280,7 +280,7 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	case err != nil:
 		return nil, err
 	}
-	return sdk.SetsAfter(z.sets(), changes), nil
+	return sdk.SetsAfter(stored.sets(), changes), nil
 }
 
 // edit applies the changes to the records of the document, with the planted bugs.
@@ -288,18 +288,18 @@ func (z *zoneDoc) edit(changes []dns.Change) {
 	if bug == "drops-foreign-records" {
 		z.Records = nil
 	}
-	for _, c := range changes {
-		ttl := c.After.TTL
+	for _, change := range changes {
+		ttl := change.After.TTL
 		z.Records = slices.DeleteFunc(z.Records, func(r recordDoc) bool {
-			inSet := r.Name == c.After.Name && r.Type == string(c.After.Type)
+			inSet := r.Name == change.After.Name && r.Type == string(change.After.Type)
 			if inSet && bug == "changes-the-ttl" {
 				ttl = 60
 			}
 			return inSet && bug != "never-removes"
 		})
-		for _, value := range c.After.Values {
-			r := recordDoc{Type: string(c.After.Type), Name: c.After.Name, Content: value, TTL: ttl}
-			if c.After.Type == dns.MX {
+		for _, value := range change.After.Values {
+			r := recordDoc{Type: string(change.After.Type), Name: change.After.Name, Content: value, TTL: ttl}
+			if change.After.Type == dns.MX {
 				r.Priority = new(int)
 				_, _ = fmt.Sscan(value, r.Priority, &r.Content)
 			}
