@@ -35,9 +35,9 @@ func TestRetryAfter(t *testing.T) { conformance.RetryAfter(t, simulator.New, plu
 func TestAccountIsOnASecondPage(t *testing.T) {
 	s := conformance.SimulateSending(t, simulator.New, plugin().Sending)
 	for n := range 100 {
-		s.Put(fmt.Sprintf("n%d-ann@a.test", n), nil)
+		s.Put(fmt.Sprintf("n%d-ann@a.test", n), map[string]any{})
 	}
-	s.Put("ann@a.test", nil)
+	s.Put("ann@a.test", map[string]any{})
 	if found, err := s.With().Account(t.Context(), "ann@a.test"); err != nil || found.Address != "ann@a.test" {
 		t.Errorf("Account: %+v, %v", found, err)
 	}
