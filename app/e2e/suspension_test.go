@@ -76,7 +76,7 @@ func TestJobsOfASuspendedAccountWait(t *testing.T) {
 		run.lagGraph(0, "")
 	}
 	before := state()
-	m.control("POST", "/clock", object{"advance": "1m"}) // both jobs are due
+	m.control("POST", "/clock", object{"advance": "16m"}) // both jobs are due: a pause has at most 15 minutes
 	active.expectCompleted()
 	suspended.expect("GET", "/v1/dns/provisioning-runs/"+suspended.id, nil, http.StatusPaymentRequired, "no_api_plan")
 	if diff := cmp.Diff(before, state()); diff != "" {

@@ -46,11 +46,12 @@ func TestReplicasTellEachOther(t *testing.T) {
 			if len(written) != replicaEvents {
 				t.Errorf("the log has %d events, want %d", len(written), replicaEvents)
 			}
+			tries := 0
 			for i, r := range receivers {
 				r.waitAll(written)
-				checkDeliveredOnce(t, servers[i], r, webhooks[i], written)
+				tries += checkDeliveredOnce(t, servers[i], r, webhooks[i], written)
 			}
-			checkTries(t, servers, len(written)*len(receivers))
+			checkTries(t, servers, tries)
 		})
 	}
 }
@@ -94,25 +95,26 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	}
 }
 
-// checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, each after one
-// try, and checks that its endpoint got each event once.
-func checkDeliveredOnce(t *testing.T, c caller, r *webhookReceiver, webhook string, written []object) {
+// checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, and checks that
+// only a try without an answer, as on an overloaded machine, was repeated. Its endpoint got each event
+// at most once for each try. checkDeliveredOnce returns the number of tries.
+func checkDeliveredOnce(t *testing.T, c caller, r *webhookReceiver, webhook string, written []object) (tries int) {
 	t.Helper()
 	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhook, "pending")) == 0 })
 	delivered := c.deliveries(webhook, "delivered")
 	if len(delivered) != len(written) {
 		t.Errorf("%d of %d events are delivered", len(delivered), len(written))
 	}
+	arrived := countMessages(r.received())
 	for _, d := range delivered {
-		if tries := d.objects("attempts"); len(tries) != 1 {
-			t.Errorf("%s was sent %d times", d.text("event_id"), len(tries))
+		id, attempts := d.text("event_id"), d.objects("attempts")
+		repeated := slices.ContainsFunc(attempts[:max(0, len(attempts)-1)], func(a object) bool { return a["status_code"] != nil })
+		if repeated || arrived[id] > len(attempts) {
+			t.Errorf("%s arrived %d times, with the tries %v", id, arrived[id], attempts)
 		}
+		tries += len(attempts)
 	}
-	for id, n := range countMessages(r.received()) {
-		if n != 1 {
-			t.Errorf("%s arrived %d times", id, n)
-		}
-	}
+	return tries
 }
 
 // checkTries checks that the servers together sent a number of messages.

@@ -149,8 +149,8 @@ func CheckChanges(zone string, changes []Change) error {
 		apex := sameName(set.Name, zone)
 		switch {
 		case !sameName(set.Name, c.Before.Name) || set.Type != c.Before.Type,
-			!apex && !strings.HasSuffix(strings.ToLower(set.Name), "."+strings.ToLower(zone)),
-			set.Type == "" || set.Type == SOA || (apex && set.Type == NS),
+			!set.InZone(zone),
+			set.Type == SOA || (apex && set.Type == NS),
 			set.Type == CNAME && len(set.Values) > 1,
 			slices.ContainsFunc(changes[:i], func(o Change) bool {
 				return o.After.Type == set.Type && sameName(o.After.Name, set.Name)

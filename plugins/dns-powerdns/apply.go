@@ -26,7 +26,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 		return nil, err
 	}
 	defer release()
-	current, err := p.readZone(ctx, zonePath(zone.ID))
+	current, err := p.readZone(ctx, zone.Name, zonePath(zone.ID))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -274,5 +275,36 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	}
 	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("held %+v", held)
+	}
+}
+
+// TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not serve.
+func TestRowsOutsideTheZoneAreLeftOut(t *testing.T) {
+	const set = `{"name":"%s","type":"%s","ttl":60,"records":[{"content":"%s"}]}`
+	row := func(name, kind, content string) string { return fmt.Sprintf(set, name, kind, content) }
+	rows := strings.Join([]string{
+		row("a.test.", "A", "192.0.2.1"),
+		row("b.test.", "A", "192.0.2.2"),
+		row("not-a.test.", "TXT", "not quoted"),
+		row("test.", "A", "192.0.2.3"),
+		row("between.a.test.", "", ""),
+		row("lower.a.test.", "a", "192.0.2.4"),
+		row("w.A.test.", "TYPE65534", "\\\\# 0"),
+	}, ",")
+	p := providerAnswering(t, `{"id":"a.test.","name":"a.test.","rrsets":[`, rows, 1, "]}")
+	got, err := p.Records(t.Context(), sdk.Zone{ID: "a.test.", Name: "a.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []sdk.RRSet{
+		{Name: "a.test", Type: "A", TTL: 60, Values: []string{"192.0.2.1"}},
+		{Name: "w.a.test", Type: "TYPE65534", TTL: 60, Values: []string{`\# 0`}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the record sets (-want +got):\n%s", diff)
+	}
+	// The rows of a different zone are not those of an empty zone.
+	if _, err := p.Records(t.Context(), sdk.Zone{ID: "b.test.", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("Records of a different zone: %v, want broken", err)
 	}
 }

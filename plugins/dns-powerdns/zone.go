@@ -69,7 +69,7 @@ func countZones(body io.Reader) (n int, err error) {
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	apex := sdk.PlainName(name) + "."
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
-	z, err := p.readZone(ctx, zonePath(apex)+"?"+filter.Encode())
+	z, err := p.readZone(ctx, apex, zonePath(apex)+"?"+filter.Encode())
 	if err != nil {
 		return sdk.Zone{}, err
 	}
@@ -79,7 +79,7 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	}
 	zone := sdk.Zone{ID: z.ID, Name: sdk.PlainName(z.Name), NameServers: sdk.FindSet(sets, name, sdk.NS).Values}
 	switch {
-	case zone.ID == "" || zone.Name != sdk.PlainName(name):
+	case zone.ID == "":
 		return sdk.Zone{}, sdk.BrokenAnswer("another_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
 		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
@@ -89,28 +89,37 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 
 // Records implements sdk.DNSProvider.
 func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
-	z, err := p.readZone(ctx, zonePath(zone.ID))
+	z, err := p.readZone(ctx, zone.Name, zonePath(zone.ID))
 	if err != nil {
 		return nil, err
 	}
 	return z.recordSets()
 }
 
-func (p *provider) readZone(ctx context.Context, path string) (z zoneDoc, err error) {
+// readZone reads the zone with this apex. recordSets leaves out what is not in the zone of the answer,
+// so readZone fails if this is a different zone.
+func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, err error) {
 	err = p.get(sdk.WithMaxAnswer(ctx, maxZone), path, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&z)
 	})
+	if err == nil && sdk.PlainName(z.Name) != sdk.PlainName(apex) {
+		err = sdk.BrokenAnswer("another_zone")
+	}
 	return z, err
 }
 
 // zonePath returns the path of a zone. The server has already escaped the id where necessary.
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
-// recordSets returns the record sets that the zone serves. Disabled records are omitted.
+// recordSets returns the record sets that the zone serves. Disabled records are omitted, and sets that
+// are not in the zone: a database can contain rows with names outside the zone and rows without a type.
 func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	for _, r := range z.RRSets {
 		s := sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.TTL}
+		if !s.InZone(z.Name) {
+			continue
+		}
 		for _, record := range r.Records {
 			if record.Disabled {
 				continue

@@ -26,7 +26,7 @@ func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Chang
 	if err != nil {
 		return nil, err
 	}
-	current, err := recordSets(records)
+	current, err := recordSets(zone.Name, records)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,9 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	if len(all) < 2 {
 		return nil, sdk.BrokenAnswer("empty_transfer")
 	}
+	if setKey(all[0]) != sdk.PlainName(zone)+" SOA" {
+		return nil, sdk.BrokenAnswer("another_zone")
+	}
 	return all[:len(all)-1], nil // the last record is the SOA again
 }
 

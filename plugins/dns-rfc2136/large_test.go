@@ -15,12 +15,22 @@ import (
 // TestLargeTransferIsRefused checks that a transfer that is larger than maxBytes is refused even if
 // it has few records.
 func TestLargeTransferIsRefused(t *testing.T) {
+	p := serveTransfers(t, answerLargeTransfer)
+	_, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
+		t.Fatalf("Records: %v, want answer_too_large", err)
+	}
+}
+
+// serveTransfers serves zone transfers with a handler, and returns a provider for this server.
+func serveTransfers(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
+	t.Helper()
 	const key = "c2VjcmV0"
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: wire.HandlerFunc(answerLargeTransfer)}
+	server := &wire.Server{Listener: listener, Net: "tcp", TsigSecret: map[string]string{"k.": key}, Handler: handler}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = listener.Close() })
 	provider, err := newTestProvider(sdk.Connection{
@@ -30,9 +40,33 @@ func TestLargeTransferIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = provider.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
-	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
-		t.Fatalf("Records: %v, want answer_too_large", err)
+	return provider
+}
+
+// TestForeignRecordsAreLeftOut transfers a zone with a record outside it, and then a different zone.
+func TestForeignRecordsAreLeftOut(t *testing.T) {
+	var soa, foreign, own wire.RR
+	for text, rr := range map[string]*wire.RR{
+		"a.test. 300 IN SOA ns.a.test. h.a.test. 1 1 1 1 1": &soa, "not-a.test. 300 IN A 192.0.2.1": &foreign, "w.a.test. 300 IN A 192.0.2.2": &own,
+	} {
+		parsed, err := wire.NewRR(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*rr = parsed
+	}
+	p := serveTransfers(t, func(w wire.ResponseWriter, r *wire.Msg) {
+		parts := make(chan *wire.Envelope, 1)
+		parts <- &wire.Envelope{RR: []wire.RR{soa, foreign, own, soa}}
+		close(parts)
+		_ = new(wire.Transfer).Out(w, r, parts)
+	})
+	got, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+	if err != nil || len(got) != 2 || got[0].Type != sdk.SOA || got[1].Name != "w.a.test" {
+		t.Errorf("Records: %+v, %v, want the SOA and w.a.test", got, err)
+	}
+	if _, err := p.Records(t.Context(), sdk.Zone{ID: "b.test", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("Records of a different zone: %v, want broken", err)
 	}
 }
 

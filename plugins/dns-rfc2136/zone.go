@@ -47,15 +47,20 @@ func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, err
 	if err != nil {
 		return nil, err
 	}
-	return recordSets(all)
+	return recordSets(zone.Name, all)
 }
 
-// recordSets groups records by name and type. It omits signingTypes.
-func recordSets(all []wire.RR) ([]sdk.RRSet, error) {
+// recordSets groups records by name and type. It omits signingTypes, and records that a server sends
+// although they are outside the zone.
+func recordSets(zone string, all []wire.RR) ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	index := map[string]int{}
 	for _, rr := range all {
 		if slices.Contains(signingTypes, rr.Header().Rrtype) {
+			continue
+		}
+		set := sdk.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: sdk.RecordType(typeOf(rr)), TTL: int(rr.Header().Ttl)}
+		if !set.InZone(zone) {
 			continue
 		}
 		value, err := valueOf(rr)
@@ -67,7 +72,7 @@ func recordSets(all []wire.RR) ([]sdk.RRSet, error) {
 		if !ok {
 			i = len(sets)
 			index[key] = i
-			sets = append(sets, sdk.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: sdk.RecordType(typeOf(rr)), TTL: int(rr.Header().Ttl)})
+			sets = append(sets, set)
 		}
 		sets[i].Values = append(sets[i].Values, value)
 	}

@@ -8,7 +8,6 @@ import (
 
 	protobuf "google.golang.org/protobuf/proto"
 
-	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/proto"
@@ -21,6 +20,8 @@ import (
 // Other lists than record sets are not checked. A list of accounts is read for known mailboxes only,
 // and the objects of a mail platform are stored for the tenant of the request. Core leaves out DNS
 // records that a mail platform specifies outside the domain, see dns.Desire.
+//
+// A request whose answer has one of these types must have the field that names the object.
 func checkAnswer(request, answer protobuf.Message) error {
 	matches := true
 	switch a := answer.(type) {
@@ -29,15 +30,15 @@ func checkAnswer(request, answer protobuf.Message) error {
 	case *proto.RecordSets:
 		zone := request.(interface{ GetZone() *proto.DNSZone }).GetZone().GetName()
 		matches = !slices.ContainsFunc(a.GetSets(), func(s *proto.RecordSet) bool {
-			return !inZone(s.GetName(), zone) || !isRecordType(s.GetType())
+			return !recordSetFromProto(s).InZone(zone)
 		})
 	case *proto.PlatformDomain:
-		asked := request.(interface{ GetName() string }).GetName()
-		matches = a.GetName() == asked || domain.Lookup(a.GetName()) == asked
+		matches = sameName(a.GetName(), request.(interface{ GetName() string }).GetName())
 	case *proto.SharedMailbox:
 		matches = integration.SameAddress(a.GetAddress(), request.(interface{ GetAddress() string }).GetAddress())
 	case *proto.SendingAccount: // without an id there is no account
-		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), request.(interface{ GetAddress() string }).GetAddress())
+		asked := request.(interface{ GetAddress() string }).GetAddress()
+		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), asked)
 	}
 	if matches {
 		return nil
@@ -47,15 +48,6 @@ func checkAnswer(request, answer protobuf.Message) error {
 
 func sameName(a, b string) bool { return plainName(a) == plainName(b) }
 
-// inZone reports whether a name is the apex of a zone or below it.
-func inZone(name, zone string) bool {
-	return sameName(name, zone) || strings.HasSuffix(plainName(name), "."+plainName(zone))
-}
-
+// plainName returns the form of a DNS name or host for comparisons. It does not convert U-labels: names
+// are A-labels on both sides.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
-
-// isRecordType reports whether a text has the form of a record type, such as TXT or TYPE65534. The
-// host compares types exactly, so it would overlook a type in lower case.
-func isRecordType(name string) bool {
-	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
-}

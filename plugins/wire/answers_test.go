@@ -7,12 +7,17 @@ import (
 	"errors"
 	"testing"
 
+	protobuf "google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/proto"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -87,6 +92,9 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 		{"the zone", zoneNamed("A.test."), false},
 		{"a different zone", zoneNamed("b.test"), true},
 		{"the parent of the zone", zoneNamed("test"), true},
+		{"the zone in U-labels", func(ctx context.Context) (any, error) {
+			return DNSInProcess(fixedDNS{zone: dns.Zone{ID: "z-2", Name: "bücher.test"}}).Zone(ctx, "xn--bcher-kva.test")
+		}, true},
 		{"a zone without a name", zoneNamed(""), true},
 		{"a record of the apex", records("a.test", dns.TXT), false},
 		{"a record below the apex", records("_dmarc.a.test", "TYPE65534"), false},
@@ -99,6 +107,12 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 			return DNSInProcess(fixedDNS{sets: []dns.RRSet{{Name: "b.test", Type: dns.TXT}}}).Apply(ctx, zone, nil)
 		}, true},
 		{"the domain", func(ctx context.Context) (any, error) { return mail("A.test", "").Domain(ctx, "a.test") }, false},
+		{"the domain in A-labels", func(ctx context.Context) (any, error) {
+			return mail("XN--bcher-kva.test.", "").Domain(ctx, "xn--bcher-kva.test")
+		}, false},
+		{"the domain in U-labels", func(ctx context.Context) (any, error) {
+			return mail("bücher.test", "").Domain(ctx, "xn--bcher-kva.test")
+		}, true},
 		{"a different domain", func(ctx context.Context) (any, error) { return mail("b.test", "").Domain(ctx, "a.test") }, true},
 		{"a different domain was added", func(ctx context.Context) (any, error) { return mail("b.test", "").AddDomain(ctx, "a.test") }, true},
 		{"a different domain was verified", func(ctx context.Context) (any, error) { return mail("b.test", "").VerifyDomain(ctx, "a.test") }, true},
@@ -121,5 +135,30 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 				t.Errorf("got %+v, %v, want a broken answer", got, err)
 			}
 		})
+	}
+}
+
+// TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer panics
+// if a request lacks the field that names the object of the answer.
+func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
+	message := func(d protoreflect.MessageDescriptor) protobuf.Message {
+		found, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.New().Interface()
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		proto.File_plugins_proto_dns_proto, proto.File_plugins_proto_mail_proto, proto.File_plugins_proto_sending_proto,
+	} {
+		methods := file.Services().Get(0).Methods()
+		for i := range methods.Len() {
+			method := methods.Get(i)
+			t.Run(string(method.FullName()), func(t *testing.T) {
+				if err := checkAnswer(message(method.Input()), message(method.Output())); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }

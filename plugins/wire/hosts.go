@@ -26,7 +26,7 @@ func (d Description) HostsOf(c Connection) []string {
 			entry = hostIn(value)
 		}
 		if entry != "" {
-			hosts = append(hosts, plainHost(entry))
+			hosts = append(hosts, plainName(entry))
 		}
 	}
 	return hosts
@@ -40,7 +40,7 @@ func (d Description) Reaches(operator map[string]string) []string {
 	for _, entry := range d.Hosts {
 		name, isField := cutBraces(entry)
 		if !isField {
-			reaches = append(reaches, plainHost(entry))
+			reaches = append(reaches, plainName(entry))
 			continue
 		}
 		value, shown := operator[name], "<"+name+">"
@@ -50,7 +50,7 @@ func (d Description) Reaches(operator map[string]string) []string {
 			}
 			value = cmp.Or(value, d.Fields[i].Default)
 		}
-		reaches = append(reaches, cmp.Or(plainHost(hostIn(value)), shown))
+		reaches = append(reaches, cmp.Or(plainName(hostIn(value)), shown))
 	}
 	slices.Sort(reaches)
 	return slices.Compact(reaches)
@@ -80,8 +80,6 @@ func hostIn(value string) string {
 	return u.Hostname()
 }
 
-func plainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
-
 type hostsKey struct{}
 
 // WithHosts returns the context of a call whose requests may go to these hosts only. Each is a host
@@ -94,7 +92,7 @@ func WithHosts(ctx context.Context, hosts []string) context.Context {
 // called, every host is allowed.
 func MayConnect(ctx context.Context, host string) bool {
 	hosts, limited := ctx.Value(hostsKey{}).([]string)
-	host = plainHost(host)
+	host = plainName(host)
 	return !limited || slices.ContainsFunc(hosts, func(pattern string) bool {
 		suffix, below := strings.CutPrefix(pattern, "*")
 		return pattern == host || below && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)

@@ -58,16 +58,20 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 }
 
 // Account implements sdk.SendingPlatform. The parameter `like` also finds parts of addresses, so
-// Account compares each address. It returns the zero Account for an address that is not connected.
+// Account compares each address on all pages. It returns the zero Account for an address that is not
+// connected.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
-	list, err := p.list(ctx, url.Values{"like": {address}})
-	if err != nil {
-		return sdk.Account{}, err
-	}
-	for _, a := range list.Accounts {
-		if sdk.SameAddress(a.Address, address) {
-			return a.account(), nil
+	for page, more := 0, true; more; page++ {
+		list, err := p.list(ctx, url.Values{"like": {address}, "page": {strconv.Itoa(page)}})
+		if err != nil {
+			return sdk.Account{}, err
 		}
+		for _, a := range list.Accounts {
+			if sdk.SameAddress(a.Address, address) {
+				return a.account(), nil
+			}
+		}
+		more = list.More
 	}
 	return sdk.Account{}, nil
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,18 @@ func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newF
 
 // TestRetryAfter checks that a Retry-After holds back all calls of the key.
 func TestRetryAfter(t *testing.T) { conformance.RetryAfter(t, simulator.New, plugin()) }
+
+// TestAccountIsOnASecondPage searches for an address that is a part of a page of other addresses.
+func TestAccountIsOnASecondPage(t *testing.T) {
+	s := conformance.SimulateSending(t, simulator.New, plugin().Sending)
+	for n := range 100 {
+		s.Put(fmt.Sprintf("n%d-ann@a.test", n), map[string]any{})
+	}
+	s.Put("ann@a.test", map[string]any{})
+	if found, err := s.With().Account(t.Context(), "ann@a.test"); err != nil || found.Address != "ann@a.test" {
+		t.Errorf("Account: %+v, %v", found, err)
+	}
+}
 
 // newFixture returns the environment of the contract. The simulator describes itself in its Suite.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {

@@ -48,10 +48,13 @@ class Platform {
   }
 
   // account returns the account with this address, or undefined. The parameter `like` also finds parts of
-  // addresses, so this method compares each address.
+  // addresses, so this method compares each address on all pages.
   async account(call, address) {
-    const { accounts } = await this.page(call, { like: address });
-    return accounts.find((a) => sending.sameAddress(a.address, address));
+    for (let page = 0; ; page += 1) {
+      const { accounts, more } = await this.page(call, { like: address, page });
+      const found = accounts.find((a) => sending.sameAddress(a.address, address));
+      if (found || !more) return found;
+    }
   }
 
   // accounts returns one page of all accounts. The cursor is the number of the page.
@@ -65,7 +68,7 @@ class Platform {
   async page(call, query) {
     const answer = await this.answer(call, 'GET', '/accounts?' + new URLSearchParams(query));
     const accounts = member(answer, 'accounts', 'array').map(toAccount);
-    if (answer.page !== Number(query.page ?? 0)) throw brokenAnswer('not_the_requested_page'); // no number stands for page 0
+    if (answer.page !== Number(query.page)) throw brokenAnswer('not_the_requested_page'); // no number stands for page 0
     return { accounts, more: member(answer, 'more', 'boolean') };
   }
 

@@ -54,9 +54,15 @@ class Platform:
         return [{"id": member(w, "id", str), "name": member(w, "name", str)} for w in member(answer, "workspaces", list)]
 
     def account(self, call, address):
-        """Returns the account of an address, or None. The parameter `like` also finds parts of addresses."""
-        accounts, _ = self._list(call, {"like": address})
-        return next((a for a in accounts if same_address(a["address"], address)), None)
+        """Returns the account of an address, or None. The parameter `like` also finds parts of addresses,
+        so this method compares each address on all pages."""
+        cursor = "0"
+        while cursor:
+            accounts, cursor = self._list(call, {"like": address, "page": cursor})
+            for account in accounts:
+                if same_address(account["address"], address):
+                    return account
+        return None
 
     def accounts(self, call, cursor):
         """Returns a page of the accounts, and the cursor of the next page or "". It is a page number."""
@@ -97,7 +103,7 @@ class Platform:
         page is broken: an account that is missing from a complete list counts as disconnected."""
         _, answer = self._call(call, "GET", "/accounts?" + urllib.parse.urlencode(query))
         page = member(answer, "page", int)
-        if str(page) != query.get("page", "0"):
+        if str(page) != query["page"]:
             raise broken_answer("not_the_requested_page")
         return [_account(a) for a in member(answer, "accounts", list)], str(page + 1) if member(answer, "more", bool) else ""
 

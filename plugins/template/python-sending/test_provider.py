@@ -99,6 +99,12 @@ class ProviderTest(unittest.TestCase):
             account = self.platform.account(self.call, ANNA)
             self.assertEqual((account["state"], account["has_error"]), want)
 
+    def test_an_account_is_on_a_second_page(self):
+        for n in range(simulator.PAGE_SIZE):
+            self.control("PUT", f"/accounts/n{n}-{ANNA}")
+        self.control("PUT", f"/accounts/{ANNA}")
+        self.assertEqual(self.platform.account(self.call, ANNA)["address"], ANNA)
+
     def test_pages_have_all_accounts(self):
         for n in range(simulator.PAGE_SIZE + 1):
             self.control("PUT", f"/accounts/user{n}@customer.test")

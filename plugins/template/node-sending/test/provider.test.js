@@ -79,6 +79,12 @@ test('a session is declined, expires, or is not known', async () => {
   for (const id of [late.id, 'unknown']) assert.deepEqual(await connect().signIn(call, id), { state: 'expired' });
 });
 
+test('an account is on a second page', async () => {
+  for (let i = 0; i < 100; i += 1) await control('PUT', `/accounts/n${i}-${ANN}`, {});
+  await control('PUT', `/accounts/${ANN}`, {});
+  assert.equal((await connect().account(call, ANN)).address, ANN);
+});
+
 test('accounts are listed page by page', async () => {
   for (let i = 0; i < 101; i += 1) await control('PUT', `/accounts/user${i}@customer.test`, { state: i === 100 ? 'failed' : 'ok' });
   const first = await connect().accounts(call, '');
