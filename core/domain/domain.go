@@ -34,11 +34,13 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation. Only ports.Domains.ReserveDomain sets it.
-	ReservedAt time.Time
-	Default    bool
-	Verified   bool
-	DKIM       bool // signing is enabled
+	// ReservedAt identifies a reservation. ReservedBefore is the time of the reservation that it
+	// renews, zero if it renews none. Only ports.Domains.ReserveDomain sets them.
+	ReservedAt, ReservedBefore time.Time
+
+	Default  bool
+	Verified bool
+	DKIM     bool // signing is enabled
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two
