@@ -45,8 +45,9 @@ type Removals interface {
 
 // DomainRemoval says what the beginning of a domain's removal found.
 type DomainRemoval struct {
-	// Repeated is true if an earlier removal has begun. A removal that was cancelled does not count,
-	// nor does one before Domains.ReserveDomain reserved the domain.
+	// Repeated is true if an earlier removal has begun, less than domain.RemovalMemory before. A
+	// removal that was cancelled does not count, nor does one before Domains.ReserveDomain reserved
+	// the domain.
 	Repeated bool
 	// MadeAnew is true if the earlier removal can have removed the domain, because the platform has
 	// shown it changed since then. See domain.Observed.Change.

@@ -331,6 +331,9 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	if found.Added {
 		return found, nil
 	}
+	if !missing {
+		found.ReservedBefore = rows[known].StoredAt.UTC()
+	}
 	found.ReservedAt = nextReservation(rows[known].StoredAt, now).UTC()
 	return found, renewDomainReservation(ctx, tx, t.AccountID, found)
 }
@@ -352,11 +355,37 @@ func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d dom
 	return err
 }
 
+// WithdrawReservation implements ports.Domains.
+func (s *Store) WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+	return s.db.Run(ctx, "withdraw reservation of domain", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", storedTime(d.ReservedBefore)).
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(d.ID)).
+			Where("NOT added").Where("stored_at = ?", storedTime(d.ReservedAt)).Exec(ctx)
+		return err
+	})
+}
+
 // ReleaseDomain implements ports.Domains.
 func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error {
-	return s.db.Run(ctx, "release domain", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewDelete().Model((*domainRow)(nil)).Where("account_id = ?", accountKey(owner)).
-			Where("id = ?", ident.Lookup(domainID)).Where("NOT added").Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
+	return s.inTransaction(ctx, "release domain", func(ctx context.Context, tx bun.IDB) error {
+		var row domainRow
+		q := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).
+			Where("d.id = ?", ident.Lookup(domainID)).Where("NOT d.added").Where("d.stored_at = ?", storedTime(reservedAt))
+		err := s.db.LockRows(q, "d").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		stored, err := domainsWithObservations(ctx, tx, row.AccountID, []domainRow{row})
+		if err != nil {
+			return err
+		}
+		if d := stored[0]; !d.Observed.Missed.IsZero() {
+			return saveDomains(ctx, tx, row.AccountID, change[domain.Domain]{d, d.MissingAgain()})
+		}
+		_, err = tx.NewDelete().Model(&row).WherePK().Exec(ctx)
 		return err
 	})
 }

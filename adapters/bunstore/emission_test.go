@@ -30,6 +30,7 @@ var silentWrites = map[string]string{
 	"updateJob":              "saveJob emits the events; a job that has a next attempt has none",
 	"reserveDomain":          "a reservation is no domain yet",
 	"renewDomainReservation": "a reservation is no domain yet",
+	"WithdrawReservation":    "a reservation is no domain yet",
 	"ReleaseDomain":          "a reservation is no domain yet",
 	"insertReservations":     "a reservation is no mailbox yet",
 	"renewReservations":      "a reservation is no mailbox yet",

@@ -156,15 +156,16 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 			return err
 		}
 		begun := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
-		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO NOTHING").Exec(ctx)
+		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
+			Set("forgotten_at = EXCLUDED.forgotten_at").Where("fd.forgotten_at <= ?", storedTime(at.Add(-domain.RemovalMemory))).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		inserted, err := result.RowsAffected()
+		first, err := result.RowsAffected()
 		if err != nil {
 			return err
 		}
-		if inserted == 0 {
+		if first == 0 {
 			removal = ports.DomainRemoval{Repeated: true, MadeAnew: !merged.Observed.Change.IsZero()}
 			return nil
 		}

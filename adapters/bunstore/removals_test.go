@@ -121,6 +121,10 @@ func TestChangeBetweenTwoRemovals(t *testing.T) {
 		must(t, "begin", err)
 		discover(11, false) // it began before the removal, and its answer came later
 		begin(13, false, anew)
+		const expired = 12 + 48*60
+		begin(expired-1, false, anew)
+		begin(expired, false, first)
+		begin(expired+1, false, repeated) // the beginning was renewed
 	})
 }
 

@@ -125,6 +125,10 @@ func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID
 	return d, err
 }
 
+func (s steppedDomains) WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+	return s.steps.Step(ctx, func() error { return s.storedDomains.WithdrawReservation(ctx, owner, d) })
+}
+
 func (s steppedDomains) ReleaseDomain(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
 	return s.steps.Step(ctx, func() error { return s.storedDomains.ReleaseDomain(ctx, owner, id, reservedAt) })
 }

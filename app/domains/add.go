@@ -80,8 +80,8 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 }
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
-// the platform could have no row and not count towards the tenant's limit. It also reserves a domain that is added already, so
-// that a later removal is a new one.
+// the platform could have no row and not count towards the tenant's limit. It also reserves a domain
+// that is added already, so that a later removal is a new one.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[Added]) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -125,19 +125,26 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 	})
 }
 
-// releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
-// This is certain when the platform refuses a domain that it never had. It is also certain when this
-// request reserved the row and the error shows that nothing changed. If a later request has reserved
-// the row too, the row stays. The row of a domain that the platform had before stays too, with its
-// jobs and its DNS records: only a sync deletes it. releaseFailed returns the error for the caller.
+// releaseFailed releases the reserved row when tenantry cannot have left the domain at the platform.
+// This is certain when the platform refuses the domain. It is also certain when the error shows that
+// this request changed nothing, and no earlier request reserved the row. If an earlier one did,
+// releaseFailed withdraws only the reservation of this request. If a later request has reserved the
+// row too, the row stays as it is. A missing domain is missing again, with its jobs and its DNS
+// records: only a sync deletes it. releaseFailed returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
-	neverHad := d.Observed.State.IsZero()
-	if refused && neverHad || d.JustReserved && outcome.ChangedNothing(cause) {
-		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID, d.ReservedAt) }
-		if err := reconcile.Store(ctx, release); err != nil {
-			return fmt.Errorf("release domain: %w", err)
+	unchanged := outcome.ChangedNothing(cause)
+	err := reconcile.Store(ctx, func(ctx context.Context) error {
+		switch {
+		case unchanged && !refused && !d.ReservedBefore.IsZero():
+			return s.Domains.WithdrawReservation(ctx, owner, d)
+		case refused, unchanged && (d.JustReserved || !d.Observed.Missed.IsZero()):
+			return s.Domains.ReleaseDomain(ctx, owner, d.ID, d.ReservedAt)
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("release domain: %w", err)
 	}
 	if outcome.Of(cause) == outcome.NotReady {
 		return fault.ProviderTimeout.With("the mail platform has not finished adding the domain yet")

@@ -3,6 +3,8 @@
 package domains
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,7 +88,8 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 }
 
 // TestRefusalOfAHiddenDomainBecomesFinal checks that the platform's refusal counts once the replicas
-// had time to show the domain. Only a sync deletes the row.
+// had time to show the domain since the first miss. The domain is then missing as before: it takes
+// no place, and only a sync deletes its row.
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
 		h := newFixture(t)
@@ -96,14 +99,68 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 		h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable})
 		add := func() error { _, err := h.Add(t.Context(), h.acc, guid, zone, nil); return err }
 		refused(t, add(), fault.ProviderTimeout)
-		time.Sleep(observation.ReplicaLag - time.Second)
+		time.Sleep(observation.ReplicaLag - 2*time.Second) // hide takes a second
 		refused(t, add(), fault.ProviderTimeout)
 		time.Sleep(time.Second)
 		refused(t, add(), fault.DomainUnavailable)
+		refused(t, add(), fault.DomainUnavailable)
+		var others []domain.Domain
+		for n := range domain.MaxPerTenant {
+			d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, fmt.Sprintf("d-%d.test", n), domain.MaxPerTenant, h.Now())
+			must(t, err)
+			others = append(others, d)
+		}
+		must(t, h.store.ReleaseDomain(t.Context(), h.acc.ID, others[0].ID, others[0].ReservedAt))
 		d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, h.Now())
 		must(t, err)
 		if d.ID != before.ID || d.Added {
 			t.Errorf("the row is %+v, before %+v", d, before)
+		}
+		must(t, h.store.ReleaseDomain(t.Context(), h.acc.ID, d.ID, d.ReservedAt))
+		time.Sleep(time.Hour + time.Second) // a sync deletes no row that a request reserved in the last hour
+		h.miss(t, time.Now())
+		if names, _, err := h.store.KnownNames(t.Context(), h.acc.ID, guid); err != nil || slices.Contains(names, zone) {
+			t.Errorf("known are %v, %v", names, err)
+		}
+	})
+}
+
+// TestRefusalAfterALostAnswer checks that the platform's refusal does not count while it may refuse
+// the domain because an earlier request has added it.
+func TestRefusalAfterALostAnswer(t *testing.T) {
+	start := func(t *testing.T, lost fake.Fault) (h *fixture, add func() error, show func()) {
+		h = newFixture(t)
+		h.Search = time.Second
+		show = h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
+		h.fake.Fail(lost)
+		add = func() error { _, err := h.Add(t.Context(), h.acc, guid, zone, nil); return err }
+		refused(t, add(), fault.ProviderTimeout)
+		return h, add, show
+	}
+	lost := fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, Times: 1}
+	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
+	inFakeTime(t, "the tenant has it", func(t *testing.T) {
+		lost.AfterEffect = true
+		h, add, show := start(t, lost)
+		h.fake.Fail(taken)
+		time.Sleep(10 * time.Minute)
+		refused(t, add(), fault.ProviderTimeout)
+		show()
+		must(t, add())
+		if d := h.stored(t); !d.Added || h.fake.Effects("AddDomain") != 1 {
+			t.Errorf("stored is %+v, added %d times", d, h.fake.Effects("AddDomain"))
+		}
+	})
+	inFakeTime(t, "a different tenant has it", func(t *testing.T) {
+		lost.AfterEffect = false
+		h, add, _ := start(t, lost)
+		h.fake.Fail(taken)
+		time.Sleep(observation.ReplicaLag - 2*time.Second)
+		refused(t, add(), fault.ProviderTimeout)
+		time.Sleep(2 * time.Second)
+		refused(t, add(), fault.DomainUnavailable)
+		if names, _, err := h.store.KnownNames(t.Context(), h.acc.ID, guid); err != nil || len(names) != 0 {
+			t.Errorf("known are %v, %v", names, err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ package domains
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -35,18 +36,18 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		}
 		at = s.Now()
 		exists = d.Verified && found.Verified // a domain that was added just now is not verified yet
-		// From here on the platform has the domain, so releaseFailed must not delete the row.
-		d.JustReserved = false
+		// From here on the platform has the domain, so releaseFailed must not take the reservation back.
+		d.JustReserved, d.ReservedBefore = false, time.Time{}
 	}
 	*d = d.As(found, at)
 	return exists, s.readRecords(ctx, platform, d)
 }
 
-// explainRefusal returns the error of a failed add. If discoveries missed the domain a short time ago,
-// the platform may refuse to add it because the tenant has it, and not a different tenant. The request
-// is then unfinished: a later one finds the domain, or gets the refusal.
+// explainRefusal returns the error of a failed add. If the platform may hide the domain, it may
+// refuse to add it because the tenant has it, and not a different tenant. The request is then
+// unfinished: a later one finds the domain, or gets the refusal.
 func (s *Service) explainRefusal(d domain.Domain, err error) error {
-	if d.Returning(s.Now()) && errors.Is(err, fault.DomainUnavailable) {
+	if d.MayBeHidden(s.Now()) && errors.Is(err, fault.DomainUnavailable) {
 		return &outcome.Error{Kind: outcome.NotReady, Cause: "domain_taken", Detail: "the domain may be on the tenant and not show yet"}
 	}
 	return err

@@ -45,6 +45,38 @@ func TestVerifyDomainMadeAnew(t *testing.T) {
 	}
 }
 
+// TestVerifyOfAVerifiedDomainThatReplicasHide checks that one lagging read does not fail a verification.
+func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
+	h := newFixture(t)
+	h.verified(t)
+	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 1})
+	d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	if !d.Verified || !d.MailReady || h.fake.Calls("VerifyDomain") != 2 {
+		t.Fatalf("got %+v", d)
+	}
+	must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+	_, err = h.Verify(t.Context(), h.acc.ID, guid, zone)
+	refused(t, err, fault.DomainNotFound)
+}
+
+// TestFailedVerificationStoresANewDomain checks that a domain which was made anew is stored as it is,
+// although the platform does not verify it.
+func TestFailedVerificationStoresANewDomain(t *testing.T) {
+	for _, code := range []fault.Code{fault.VerificationFailed, fault.ProviderError} {
+		h := newFixture(t)
+		h.verified(t)
+		must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+		h.addAtPlatform(t)
+		h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: code})
+		_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+		refused(t, err, code)
+		if d := h.stored(t); d.Verified || d.MailReady {
+			t.Errorf("after %s, stored is %+v", code.Name, d)
+		}
+	}
+}
+
 func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
 	h := newFixture(t)
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })

@@ -19,29 +19,42 @@ import (
 
 // VerifyAndStore asks the platform to verify a domain, and stores the result.
 func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	verified, err := s.verifyAtPlatform(ctx, d)
+	d, err := s.readBeforeVerification(ctx, d)
+	verified := d
+	if err == nil {
+		verified, err = s.verifyAtPlatform(ctx, d)
+	}
 	if err != nil {
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
 	return reconcile.Save(ctx, s.Domains, owner, verified)
 }
 
+// readBeforeVerification reads a domain that is stored as verified, because the platform can have a
+// new domain with the name, and after the verification nothing shows this. A domain that it does not
+// find can be hidden by a lagging replica. If the platform then verifies it, it can be new too.
+func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (domain.Domain, error) {
+	if !d.Verified {
+		return d, nil
+	}
+	began := s.Now()
+	held, err := FetchDomain(ctx, s.Platform.For(d.TenantGUID), d.Name)
+	switch {
+	case errors.Is(err, fault.DomainNotFound):
+		d.Observed.Change = began
+	case err != nil:
+		return d, err
+	case !held.Verified:
+		d = d.As(held, began)
+		d.Observed.Change = began
+	}
+	return d, nil
+}
+
 // verifyAtPlatform returns the verified domain. It resolves an unknown outcome by reading the
-// domain. It first reads a domain that is stored as verified, because the platform can have a new
-// domain with the name, and after the call nothing shows this.
+// domain.
 func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified domain.Domain, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	if d.Verified {
-		began := s.Now()
-		held, err := FetchDomain(ctx, platform, d.Name)
-		if err != nil {
-			return d, err
-		}
-		if !held.Verified {
-			d = d.As(held, began)
-			d.Observed.Change = began
-		}
-	}
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		found, err := platform.VerifyDomain(ctx, d.Name)
 		verified = d.As(found, s.Now())
@@ -55,13 +68,17 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 	return verified, err
 }
 
-// recordFailedVerification stores the current DNS of a domain that failed verification. From the
-// stored DNS, a caller can tell whether the record is missing or only not visible to the platform
-// yet.
+// recordFailedVerification stores what was observed of a domain before its verification failed, and
+// the current DNS if the platform refused the verification. From the stored DNS, a caller can tell
+// whether the record is missing or only not visible to the platform yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
-	if errors.Is(cause, fault.VerificationFailed) {
+	failed := errors.Is(cause, fault.VerificationFailed)
+	if failed {
 		cause = nameExpectedRecord(d, cause)
-		if _, err := reconcile.Save(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, owner, d)); err != nil {
+		d = s.Reconciler.WithCurrentDNS(ctx, owner, d)
+	}
+	if failed || !d.Observed.State.IsZero() {
+		if _, err := reconcile.Save(ctx, s.Domains, owner, d); err != nil {
 			return err
 		}
 	}

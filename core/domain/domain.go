@@ -18,6 +18,10 @@ import (
 // MaxPerTenant is the maximum number of custom domains of a tenant.
 const MaxPerTenant = 12
 
+// RemovalMemory is how long a later removal of a domain counts as a repetition of one that began. It
+// exceeds the time for which a request can be repeated with its Idempotency-Key.
+const RemovalMemory = 48 * time.Hour
+
 // Domain is a custom domain as tenantry stores it.
 type Domain struct {
 	ID         string // UUIDv7
@@ -30,11 +34,13 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation. Only ports.Domains.ReserveDomain sets it.
-	ReservedAt time.Time
-	Default    bool
-	Verified   bool
-	DKIM       bool // signing is enabled
+	// ReservedAt identifies a reservation. ReservedBefore is the time of the reservation that it
+	// renews, zero if it renews none. Only ports.Domains.ReserveDomain sets them.
+	ReservedAt, ReservedBefore time.Time
+
+	Default  bool
+	Verified bool
+	DKIM     bool // signing is enabled
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two

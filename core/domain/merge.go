@@ -3,6 +3,7 @@
 package domain
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ func Admit(count, limit int) error {
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
 // never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
 type Observed struct {
-	State     time.Time // Added, Default, Verified and MissingSince
+	State     time.Time // Added, Default, Verified, MissingSince and Missed
 	Mail      time.Time // MailReady
 	Signing   time.Time // DKIM and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
@@ -30,6 +31,8 @@ type Observed struct {
 	// Change is the newest change that can mean a new domain with the same name, since the first
 	// removal began: another value of Verified, or a missing domain that was found.
 	Change time.Time
+	// Missed is the MissingSince of a domain before it became a reservation again.
+	Missed time.Time
 }
 
 // Merge returns the stored domain with an observation of it. It replaces each part unless the
@@ -41,6 +44,7 @@ func (d Domain) Merge(seen Domain) Domain {
 			d.Observed.Change = seen.Observed.State
 		}
 		d.Added, d.Default, d.Verified, d.MissingSince = seen.Added, seen.Default, seen.Verified, seen.MissingSince
+		d.Observed.Missed = seen.Observed.Missed
 	}
 	if observation.Advance(&d.Observed.Mail, seen.Observed.Mail) {
 		d.MailReady = seen.MailReady
@@ -73,7 +77,7 @@ func Listed(list []Platform) []Platform {
 // As returns the domain with the platform's state, as observed at the time at. Only a verified
 // domain can be primary, accept mail or be signed.
 func (d Domain) As(p Platform, at time.Time) Domain {
-	d.Added, d.Verified, d.MissingSince, d.Observed.State = true, p.Verified, time.Time{}, at
+	d.Added, d.Verified, d.MissingSince, d.Observed.Missed, d.Observed.State = true, p.Verified, time.Time{}, time.Time{}, at
 	d.Default = p.Default && p.Verified
 	if !p.Verified {
 		d.MailReady, d.Observed.Mail = false, at
@@ -97,27 +101,33 @@ func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 // ReservedAgain returns a missing domain as the reservation of a request at the time at. The
 // request then finds out whether the platform still has the domain.
 func (d Domain) ReservedAgain(at time.Time) Domain {
-	d.Added, d.MissingSince, d.Observed.State = false, time.Time{}, at
+	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = false, time.Time{}, d.MissingSince, at
 	return d
 }
 
-// Returning reports whether d is a reservation of a domain that a discovery missed, made less than
-// observation.ReplicaLag before now. The platform may still have the domain and not show it.
-func (d Domain) Returning(now time.Time) bool {
-	return !d.Added && !d.Observed.State.IsZero() && now.Sub(d.Observed.State) < observation.ReplicaLag
+// MissingAgain returns the reservation of a missing domain as missing, since the first miss. The
+// platform has refused the request.
+func (d Domain) MissingAgain() Domain {
+	d.MissingSince, d.Observed.Missed = d.Observed.Missed, time.Time{}
+	return d
+}
+
+// MayBeHidden reports whether the tenant may have a reserved domain that the platform does not show
+// at the time now. A discovery missed the domain for the first time, or an earlier request may have
+// added it, less than observation.ReplicaLag ago.
+func (d Domain) MayBeHidden(now time.Time) bool {
+	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.ReservedBefore) < observation.ReplicaLag
 }
 
 // Missed returns the stored domain after a discovery, which began at the time at, found it neither
 // in the platform's list nor by its name. gone reports whether the domain no longer exists. If the
 // stored observation is newer than the discovery, Missed changes nothing.
 func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
-	since := d.MissingSince
+	since := cmp.Or(d.MissingSince, d.Observed.Missed)
 	if !observation.Advance(&d.Observed.State, at) {
 		return d, false
 	}
-	if since.IsZero() {
-		d.MissingSince = at
-	}
+	d.MissingSince, d.Observed.Missed = cmp.Or(since, at), time.Time{}
 	return d, observation.Gone(since, at)
 }
 

@@ -35,7 +35,7 @@ func Begin(j Job, now time.Time) (Job, Step) {
 // was due and not attempted. A job is not attempted while its account is suspended or no worker
 // runs.
 func (j *Job) excludeIdle(idle time.Duration) {
-	for _, began := range []*time.Time{&j.Since, &j.UnavailableSince, &j.UnreliableSince} {
+	for _, began := range []*time.Time{&j.Since, &j.UnavailableSince, &j.UnreliableSince, &j.MissingSince} {
 		if !began.IsZero() {
 			*began = began.Add(idle)
 		}
