@@ -29,8 +29,6 @@ import (
 
 //go:generate ./modules.sh
 
-// node_modules is not part of a template.
-//
 //go:embed all:go-dns all:go-mail all:go-sending
 //go:embed python all:python-dns all:python-mail all:python-sending
 //go:embed node/*.js node/*.json node/messages all:node-dns all:node-mail all:node-sending
@@ -169,10 +167,17 @@ func (o Options) files() (map[string]string, error) {
 	return files, nil
 }
 
+// notOfTemplates are the folders that npm and Python make in the folder of a plugin. If they were there
+// when this package was compiled, they are embedded too.
+var notOfTemplates = []string{"node_modules", "__pycache__"}
+
 // addFolder adds the files of a folder of the templates.
 func (o Options) addFolder(files map[string]string, root string) error {
-	return fs.WalkDir(templates, root, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	return fs.WalkDir(templates, root, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && slices.Contains(notOfTemplates, entry.Name()) {
+			return fs.SkipDir
+		}
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := templates.ReadFile(name)
