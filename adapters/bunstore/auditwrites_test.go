@@ -37,7 +37,7 @@ var unaudited = map[string]string{
 	"claim provisioning job":                     "background work",
 	"intend DNS write":                           "background work, and the operator's undo, which is audited when it ends",
 	"drop DNS write":                             "background work, and the operator's undo, which is audited when it ends",
-	"release domain":                             "takes back a reservation, whose transaction stored the act",
+	"withdraw reservation of domain":             "takes back a reservation, whose transaction stored the act",
 	"cancel removal of domain":                   "takes back a beginning, whose transaction stored the act",
 	"release mailbox":                            "takes back a reservation, whose transaction stored the act",
 	"hold tenant":                                "a lease",

@@ -488,6 +488,15 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		if again.ID != other.ID || again.Added || again.JustReserved {
 			t.Fatalf("got %+v", again)
 		}
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, again.ID, again.ReservedAt))
+		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
+		must(t, "reserve in its place", err)
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, free.ID, free.ReservedAt))
+		later, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart.Add(time.Hour))
+		must(t, "reserve", err)
+		if later.ID != other.ID || !later.Observed.Missed.Equal(discoveryStart) {
+			t.Fatalf("missing since %v: %+v", later.Observed.Missed, later)
+		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)
 		boxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart)

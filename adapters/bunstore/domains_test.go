@@ -115,6 +115,35 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 	})
 }
 
+func TestWithdrawnReservationDoesNotCount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		reserve := func(minutes int, before time.Time) domain.Domain {
+			t.Helper()
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now.Add(time.Duration(minutes)*time.Minute))
+			if must(t, "reserve", err); !d.ReservedBefore.Equal(before) {
+				t.Fatalf("reserved before at %v, want %v", d.ReservedBefore, before)
+			}
+			return d
+		}
+		first := reserve(0, time.Time{})
+		second := reserve(1, first.ReservedAt)
+		third := reserve(2, second.ReservedAt)
+		must(t, "withdraw too late", s.WithdrawReservation(t.Context(), ann, second))
+		must(t, "withdraw for another account", s.WithdrawReservation(t.Context(), newAccount(t, s, "bob"), third))
+		fourth := reserve(3, third.ReservedAt)
+		must(t, "withdraw", s.WithdrawReservation(t.Context(), ann, fourth))
+		fifth := reserve(4, third.ReservedAt)
+		fifth.Added = true
+		must(t, "save", s.SaveDomain(t.Context(), ann, fifth, nil))
+		must(t, "withdraw after the domain was added", s.WithdrawReservation(t.Context(), ann, fifth))
+		if d, err := s.Domain(t.Context(), ann, guid(1), "contoso.test"); err != nil || d.ID != first.ID {
+			t.Fatalf("got %+v, %v", d, err)
+		}
+	})
+}
+
 func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -158,3 +158,30 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 		})
 	}
 }
+
+// TestReservationOfAMissingDomain checks that the first miss counts until the domain is found.
+func TestReservationOfAMissingDomain(t *testing.T) {
+	first := time.Unix(10000, 0)
+	missed, _ := domain.Domain{Name: "a.test"}.As(domain.Platform{Verified: true}, first.Add(-1)).Missed(first)
+	reserved := missed.ReservedAgain(first.Add(time.Minute))
+	again := reserved.MissingAgain().ReservedAgain(first.Add(2 * time.Minute))
+	for _, d := range []domain.Domain{reserved, again} {
+		if !d.MayBeHidden(first.Add(observation.ReplicaLag-1)) || d.MayBeHidden(first.Add(observation.ReplicaLag)) {
+			t.Errorf("hidden for a different time: %+v", d)
+		}
+		if late, gone := d.Missed(first.Add(observation.ReplicaLag)); !gone || !late.MissingSince.Equal(first) || !late.Observed.Missed.IsZero() {
+			t.Errorf("gone %v, %+v", gone, late)
+		}
+	}
+	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(first) || !d.Observed.Missed.IsZero() {
+		t.Errorf("missing again: %+v", d)
+	}
+	seen := domain.Domain{}.As(domain.Platform{}, first.Add(time.Hour))
+	if found := reserved.Merge(seen); !found.Added || found.MayBeHidden(first) {
+		t.Errorf("found: %+v", found)
+	}
+	renewed := domain.Domain{ReservedBefore: first}
+	if !renewed.MayBeHidden(first.Add(observation.ReplicaLag-1)) || renewed.MayBeHidden(first.Add(observation.ReplicaLag)) {
+		t.Error("an earlier reservation counts for a different time")
+	}
+}
