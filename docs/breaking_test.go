@@ -24,7 +24,7 @@ func TestBreakingChanges(t *testing.T) {
 		{"a success removed", `        "200":`, `        "201":`, "removed the success response with the status `200`"},
 		{"a list of values narrowed for requests", "          description: A verified domain of the tenant.\n", "          enum: [one.example]\n", "restricted to a list of enum values"},
 		{"a value added to an answer", "            - create_mailboxes\n", "            - create_mailboxes\n            - dance\n", "added the new `dance` enum value"},
-		{"a type changed", "        count:\n          description: How many there are.\n          format: int64\n          type: integer\n", "        count:\n          type: string\n", "changed from `integer/int64` to `string`"},
+		{"a type changed", "        count:\n          description: The number of domains.\n          format: int64\n          type: integer\n", "        count:\n          type: string\n", "changed from `integer/int64` to `string`"},
 		{"a path removed", "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n", "api path removed"},
 		{"an operation renamed", "      operationId: list-tenants\n", "      operationId: tenants\n", "api operation id `list-tenants` removed"},
 		{"a member of every refusal removed", "        request_id:\n          description: The value of", "        request:\n          description: The value of", "removed the required property `request_id`"},
