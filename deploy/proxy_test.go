@@ -46,7 +46,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 		{caddy, `read_body (\d+)s`, server.ReadTimeout},
 		{page, `\| (\d+) s, then a 504`, longest},
 		{page, `closed at (\d+) s`, server.WriteTimeout},
-		{page, `in flight get (\d+) s`, defaultDrainTime(t)},
+		{page, `in progress get (\d+) s`, defaultDrainTime(t)},
 		{page, `kept for (\d+) s`, server.IdleTimeout},
 	} {
 		if got := secondsIn(t, same.in, same.pattern); got != same.want {

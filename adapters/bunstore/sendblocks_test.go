@@ -248,6 +248,24 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 	})
 }
 
+// TestPolicyOfHiddenDomainIsKept checks a domain that a discovery missed and a request adds again.
+func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		run := fixture.claim(t, s)
+		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 5)
+		discoverDomains(t, s, fixture.owner, now, "a.test")
+		hidden, err := s.ReserveDomain(t.Context(), fixture.owner, fixture.guid, "a.test", 100, now.Add(time.Second))
+		if err != nil || hidden.Added || hidden.Observed.Missed.IsZero() {
+			t.Fatalf("the missing domain is reserved as %+v, %v", hidden, err)
+		}
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"a.test"}}))
+		if p, err := s.Policy(t.Context(), fixture.owner, fixture.guid, "a.test"); err != nil || p.PerDay != 5 {
+			t.Fatalf("the send limit is %+v, %v", p, err)
+		}
+	})
+}
+
 // saveSync stores a sync that ended at this time and found exactly these mailboxes.
 func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, there ...string) {
 	t.Helper()

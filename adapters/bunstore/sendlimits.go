@@ -48,8 +48,9 @@ func policyNotFound() error {
 }
 
 // domainOfPolicy is the condition that a policy applies to the whole tenant, or that the policy's
-// own domain still exists. A new domain with the same name is a different domain.
-const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHERE d.account_id = sp.account_id AND d.id = sp.domain_id AND d.added))"
+// own domain still exists. A new domain with the same name is a different domain. A missing domain
+// that is added again is a reservation and still the same domain, so its policy stays in force.
+const domainOfPolicy = "(sp.scope = '' OR EXISTS (SELECT 1 FROM domains AS d WHERE d.account_id = sp.account_id AND d.id = sp.domain_id))"
 
 // policiesOfTenant selects a tenant left-joined with its policies in force, see domainsOfTenant.
 func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCondition string, args ...any) *bun.SelectQuery {

@@ -70,7 +70,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, domain.Domain{ID: "d", TenantGUID: "t", Added: true}, OfDomain, map[string]field{
 		"ID": silent(identity), "TenantID": silent(identity), "TenantGUID": silent(identity), "Name": silent(identity),
 		"Added":        {to: false, event: DomainRemoved},
-		"JustReserved": silent(unstored), "ReservedAt": silent(internal),
+		"JustReserved": silent(unstored), "ReservedAt": silent(internal), "ReservedBefore": silent(internal),
 		"Default":      silent("the platform's choice; it makes no difference to what can be done"),
 		"Verified":     {to: true, event: DomainVerified},
 		"DKIM":         {to: true, event: DomainDKIMEnabled},
