@@ -193,7 +193,7 @@ func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply
 	defer cancel()
 	m := call.request.ProtoReflect()
 	m.Set(m.Descriptor().Fields().ByName(connectionField), protoreflect.ValueOfMessage(connectionToProto(s.Connection).ProtoReflect()))
-	err = fromStatus(s.Process.conn.Invoke(sendRequestID(ctx), method, call.request, reply, options...))
+	err = fromStatus(ctx, s.Process.conn.Invoke(sendRequestID(ctx), method, call.request, reply, options...))
 	if err == nil {
 		err = checkAnswer(call.request, call.reply)
 	}

@@ -92,8 +92,9 @@ const undecodable = "grpc: failed to unmarshal the received message"
 
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the plugin
 // may have executed the call. This also applies to reads, although they have no effect, see
-// CutReads.
-func fromStatus(err error) error {
+// CutReads. ctx is the context of the call: grpc-go reports codes.Canceled both if the caller
+// cancelled the call and if the connection was closed because the process had ended.
+func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -111,6 +112,9 @@ func fromStatus(err error) error {
 	case codes.DeadlineExceeded:
 		return &outcome.Error{Kind: outcome.Unknown, Cause: CauseDeadline, Detail: "the plugin did not answer in time"}
 	case codes.Canceled:
+		if ctx.Err() == nil {
+			break
+		}
 		canceled := &outcome.Error{Kind: outcome.Unknown, Cause: CauseCanceled, Detail: "the caller gave up"}
 		return fmt.Errorf("%w: %w", canceled, context.Canceled)
 	case codes.ResourceExhausted:

@@ -137,7 +137,7 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"the process died", status.Error(codes.Unavailable, "error reading from server: EOF"), outcome.Unknown},
 		{"the answer was cut off", status.Error(codes.Internal, "unexpected EOF"), outcome.Unknown},
 		{"no answer in time", status.Error(codes.DeadlineExceeded, ""), outcome.Unknown},
-		{"the caller went away", status.Error(codes.Canceled, ""), outcome.Unknown},
+		{"the connection was closed", status.Error(codes.Canceled, "grpc: the client connection is closing"), outcome.Unknown},
 		{"no status at all", errors.New("odd"), outcome.Unknown},
 		{"an answer that is no message", status.Error(codes.Internal, "grpc: failed to unmarshal the received message: proto: cannot parse"), outcome.Broken},
 		{"too large", status.Error(codes.ResourceExhausted, ""), outcome.Broken},
@@ -147,10 +147,27 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"a refusal without a code", detailed(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := outcome.Of(fromStatus(tt.err)); got != tt.want {
+			if got := outcome.Of(fromStatus(t.Context(), tt.err)); got != tt.want {
 				t.Fatalf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestCanceledStatusBlamesTheOneThatEndedTheCall checks that a closed connection, which grpc-go reports
+// with the same code, is not taken for a cancellation by the caller.
+func TestCanceledStatusBlamesTheOneThatEndedTheCall(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx   context.Context
+		cause string
+	}{{canceled, CauseCanceled}, {t.Context(), CausePluginExited}} {
+		var o *outcome.Error
+		err := fromStatus(tt.ctx, status.Error(codes.Canceled, "grpc: the client connection is closing"))
+		if !errors.As(err, &o) || o.Kind != outcome.Unknown || o.Cause != tt.cause {
+			t.Errorf("got %v, want the cause %s", err, tt.cause)
+		}
 	}
 }
 

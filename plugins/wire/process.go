@@ -163,7 +163,7 @@ func (p *Process) ExplainExit(err error) error {
 func (p *Process) Ping(ctx context.Context) error {
 	a, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	if err != nil {
-		return fromStatus(err)
+		return fromStatus(ctx, err)
 	}
 	if a.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
 		return fmt.Errorf("the plugin says it is %s", a.GetStatus())
@@ -175,7 +175,7 @@ func (p *Process) Ping(ctx context.Context) error {
 func (p *Process) Describe(ctx context.Context) (Description, error) {
 	d, err := proto.NewPluginClient(p.conn).Describe(ctx, &proto.DescribeRequest{})
 	if err != nil {
-		return Description{}, fromStatus(err)
+		return Description{}, fromStatus(ctx, err)
 	}
 	return descriptionFromProto(d), nil
 }

@@ -46,7 +46,7 @@ func (p *Process) ShareWaits(ctx context.Context, store ports.Waits) error {
 		return nil
 	case !inTime || err != nil:
 		cancel()
-		return fmt.Errorf("share waits: %w", cmp.Or(fromStatus(err), ctx.Err()))
+		return fmt.Errorf("share waits: %w", cmp.Or(fromStatus(ctx, err), ctx.Err()))
 	}
 	panics.Go(func() {
 		defer cancel()
