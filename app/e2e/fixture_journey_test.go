@@ -132,15 +132,16 @@ func (j *journey) publish() {
 // provision creates mailboxes until each exists.
 func (j *journey) provision(zone string, locals ...string) {
 	j.t.Helper()
-	created := 0.0
+	created, answers := 0.0, ""
 	j.eventually("mailboxes of "+zone, func() bool {
 		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, locals...), "domain_not_found", "domain_not_verified")
 		n, _ := got.at("created_count").(float64)
 		created += n
+		answers += "\n" + string(got.raw)
 		return j.t.Failed() || got.at("failed_count") == 0.0
 	})
 	if created != float64(len(locals)) {
-		j.t.Errorf("%s: %v mailboxes were created, want %d", zone, created, len(locals))
+		j.t.Errorf("%s: %v mailboxes were created, want %d. The answers:%s", zone, created, len(locals), answers)
 	}
 }
 
