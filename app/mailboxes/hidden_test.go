@@ -68,6 +68,34 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
+// TestProvisionCompletesAMailboxThatReplicasDoNotShow checks a request for a mailbox that an earlier
+// request created without setting its password. In between, a discovery missed the mailbox, because the
+// platform's replicas lag. The second request sets the password and reports the mailbox as created.
+func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const anna = "anna@example.test"
+		fx := newFixture(t)
+		repair := fx.fake.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled})
+		_, err := fx.provision(t.Context(), anna)
+		refused(t, err, fault.ProviderUnavailable)
+		repair()
+		before := fx.stored(t)[0]
+		time.Sleep(time.Minute)
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.acc.ID, guid, ports.Found{
+			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
+		}))
+		if left := fx.stored(t); len(left) != 0 {
+			t.Fatalf("listed are %+v", left)
+		}
+		got, err := fx.provision(t.Context(), anna)
+		must(t, err)
+		if got[0].Status != mailbox.ResultCreated || got[0].Mailbox.ID != before.ID {
+			t.Errorf("got %+v, before %+v", got[0], before)
+		}
+		fx.requireComplete(t, 1)
+	})
+}
+
 // findingPlatform is a platform whose client finds the existing mailbox when its creation is
 // refused.
 type findingPlatform struct {

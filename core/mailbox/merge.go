@@ -59,8 +59,12 @@ func (m Mailbox) Seen(p Platform, at time.Time) Mailbox {
 
 // ReservedAgain returns a missing mailbox as the reservation of a request at the time at. The
 // request then finds out whether the platform still has the mailbox. Provisioned does not change.
+// A mailbox that still lacks its password keeps its stage, so that the request completes it.
 func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
-	m.Stage, m.MissingSince = Reserved, time.Time{}
+	if m.Stage == Ready {
+		m.Stage = Reserved
+	}
+	m.MissingSince = time.Time{}
 	m.Observed = Observed{Stage: at, Account: at, Name: at}
 	return m
 }
