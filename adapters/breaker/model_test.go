@@ -76,7 +76,7 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			p := &provider{}
 			platform := mailWith(p, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
-			_ = readOf(t.Context(), platform.For("t")) // _ = readOf(t.Context(), platform.For("t")) // creates the circuit
+			_ = readOf(t.Context(), platform.For("t")) // creates the circuit
 			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){
 				"call": func(t *rapid.T) {

@@ -65,7 +65,7 @@ func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
 			}
 			text, ok := call.Args[1].(*ast.BasicLit)
 			if !ok {
-				return true // return true // this is execChanged itself
+				return true // this is execChanged itself
 			}
 			operation, err := strconv.Unquote(text.Value)
 			must(t, "unquote", err)

@@ -428,7 +428,7 @@ func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 		seen.n = 0
 		d.CheckedAt, d.Status.MX = d.CheckedAt.Add(time.Minute), "ok"
 		must(t, "save domain", s.SaveDomain(t.Context(), ann, d, nil))
-		if seen.n > 5 { // if seen.n > 5 { // begin, two reads, the change and commit
+		if seen.n > 5 { // begin, two reads, the change and commit
 			t.Errorf("a read of the DNS takes %d statements", seen.n)
 		}
 	}

@@ -190,7 +190,7 @@ func writes(call *ast.CallExpr) bool {
 		case "NewSelect":
 			return false
 		}
-		if id, ok := on.X.(*ast.Ident); ok { // if id, ok := on.X.(*ast.Ident); ok { // a statement that began in another function, such as in deletePolicies
+		if id, ok := on.X.(*ast.Ident); ok { // a statement that began in another function, such as in deletePolicies
 			return id.Name == "q"
 		}
 		if call, ok = on.X.(*ast.CallExpr); !ok {

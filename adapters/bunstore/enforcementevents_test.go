@@ -141,7 +141,7 @@ func TestPagesCollectEveryEventOnce(t *testing.T) {
 			if offset+len(page.Events) >= page.Total {
 				break
 			}
-			added++ // added++ // new events move existing ones to later offsets
+			added++ // new events move existing ones to later offsets
 			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
 		}
 		for _, e := range all {
@@ -449,7 +449,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
-		for n := range 7 { // for n := range 7 { // in two hours of a day, and one event on the next day
+		for n := range 7 { // in two hours of a day, and one event on the next day
 			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}

@@ -50,7 +50,7 @@ func benchLog(b *testing.B, url string, size int) {
 	s := migrated(b, url)
 	owner := newAccount(b, s, "ann")
 	began := time.Now()
-	for from := 0; from < size; from += 10_000 { // for from := 0; from < size; from += 10_000 { // the types alternate, and the tenants are random
+	for from := 0; from < size; from += 10_000 { // the types alternate, and the tenants are random
 		rows := make([]eventRow, 0, 10_000)
 		for i := from; i < min(from+10_000, size); i++ {
 			kind, tenant := event.Kinds()[i%len(event.Types())], rand.IntN(100)

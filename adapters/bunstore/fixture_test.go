@@ -58,7 +58,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 		must(t, "migrate", d.store.Migrate(unseen(t.Context())))
 		d.empty = emptyingScript(t, d.store)
 	}
-	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // _, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // not through the hook that collects statements
+	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // not through the hook that collects statements
 	must(t, "delete all rows", err)
 	return d.store
 }
@@ -69,7 +69,7 @@ func emptyingScript(t testing.TB, s *Store) string {
 	all, err := maintenance.Tables(unseen(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
-	for _, table := range slices.Backward(all) { // for _, table := range slices.Backward(all) { // a table comes before the tables that it references
+	for _, table := range slices.Backward(all) { // a table comes before the tables that it references
 		names = append(names, table.Name)
 		if !slices.Contains([]string{"plans", "schema_release"}, table.Name) {
 			deletions = append(deletions, "DELETE FROM "+table.Name)

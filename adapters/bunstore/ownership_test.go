@@ -140,7 +140,7 @@ func withoutValues(statement string) string {
 		switch {
 		case last:
 			kept.WriteString(parts[i])
-		case i == 0 || parts[i] != "": // case i == 0 || parts[i] != "": // an empty part comes from a doubled quote in a value
+		case i == 0 || parts[i] != "": // an empty part comes from a doubled quote in a value
 			kept.WriteString(strings.TrimSuffix(parts[i], "X") + "''")
 		}
 	}
@@ -167,7 +167,7 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 		}
 	}
 	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
-		return // return // only some of the tests ran, so statements are missing
+		return // only some of the tests ran, so statements are missing
 	}
 	for exception := range unowned {
 		if !used[exception] {

@@ -318,7 +318,7 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {
 			continue
 		}
-		var columns []bun.Ident // var columns []bun.Ident // without account_id, which is the first column
+		var columns []bun.Ident // without account_id, which is the first column
 		for _, c := range table.Columns[1:] {
 			columns = append(columns, bun.Ident(c.Name))
 		}

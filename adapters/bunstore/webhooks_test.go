@@ -231,7 +231,7 @@ func TestAccountsBehind(t *testing.T) {
 			t.Errorf("behind %v, want %v", got, want)
 		}
 		first := map[access.AccountID]bool{}
-		for range 200 { // for range 200 { // each account must come first sometimes, so that none waits for all others
+		for range 200 { // each account must come first sometimes, so that none waits for all others
 			one, err := s.AccountsBehind(t.Context(), 1)
 			must(t, "list one", err)
 			if len(one) != 1 {
@@ -268,7 +268,7 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
 			got, err := claimWith(t, s, slotsOf(3, 0), now, hook)
-			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // another claim has locked the webhook
+			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // another claim has locked the webhook
 				got, err = claimWith(t, s, slotsOf(3, 0), now, hook)
 			}
 			mu.Lock()
@@ -746,7 +746,7 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
 				return err
 			}
-			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // so that a claim that waits for the lock fails
+			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // so that a claim that waits for the lock fails
 			defer cancel()
 			got, err := s.ClaimDeliveries(waiting, convertAll([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
 			must(t, "claim", err)

@@ -186,7 +186,7 @@ func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 		select {
 		case <-asked:
 			slow.ServeDNS(w, q)
-		case <-time.After(hang): // case <-time.After(hang): // nothing queried the dependencies
+		case <-time.After(hang): // nothing queried the dependencies
 		}
 	}))
 	got := env.readForPlan(three)

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // _ = flag.Set("test.parallel", "8") // parallel tests mostly wait
+	_ = flag.Set("test.parallel", "8") // parallel tests mostly wait
 	goleak.VerifyTestMain(m)
 }
 

@@ -156,7 +156,7 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 			limit := &httpapi.ConnectionLimit{Max: 8}
 			s := newLimitedServer(t, limit, encrypted)
 			busy := s.dial(t, "127.0.0.1")
-			s.hold(t, busy) // s.hold(t, busy) // it is the oldest connection, but it has a request in progress
+			s.hold(t, busy) // it is the oldest connection, but it has a request in progress
 			idle := s.dial(t, "127.0.0.1")
 			s.get(t, idle)
 			silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}

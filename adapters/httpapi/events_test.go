@@ -180,7 +180,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // for ctx.Err() == nil { // the request of refused can take the place of one of these
+			for ctx.Err() == nil { // the request of refused can take the place of one of these
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()
@@ -193,7 +193,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	}
 	got := refused()
 	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
-		got = refused() // got = refused() // until five requests wait
+		got = refused() // until five requests wait
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {

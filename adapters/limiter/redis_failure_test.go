@@ -99,7 +99,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	if n := countAllowed(50, bucket(12), l); n != 12 {
 		t.Errorf("%d passed", n)
 	}
-	<-time.After(1200 * time.Millisecond) // <-time.After(1200 * time.Millisecond) // enough time for two probes
+	<-time.After(1200 * time.Millisecond) // enough time for two probes
 	if s := l.State(); !s.Fallback || s.Fallbacks != 1 {
 		t.Errorf("state %+v\n%s", s, log)
 	}

@@ -131,7 +131,7 @@ func TestForbiddenURLsAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", raw, err)
 		}
 		if raw == "https://mixed.test/" {
-			continue // continue // this name also has a public address, which a test must not contact
+			continue // this name also has a public address, which a test must not contact
 		}
 		if r := s.Send(t.Context(), webhook.Message{URL: raw}); r.Error != errForbidden.Error() && r.Error != "the host does not resolve" {
 			t.Errorf("%q was not refused by the sender: %+v", raw, r)

@@ -84,7 +84,7 @@ var kinds = []Kind{
 	{MailboxRestricted, Mailbox, MailboxData{}, "The mail platform restricted the mailbox. No event has this type yet."},
 	{MailboxVanished, Mailbox, MailboxData{}, "The mail platform no longer has the mailbox, and its record is removed."},
 	{MailboxRemoved, Mailbox, MailboxData{}, "The mailbox was removed, or its tenant was."},
-	{MailboxWouldBlock, Mailbox, BlockData{}, "The mailbox exceeded the limit of a policy in shadow mode, which blocks nobody. No event has this type yet."},
+	{MailboxWouldBlock, Mailbox, BlockData{}, "The mailbox exceeded the limit of a policy in shadow mode, which blocks no mailbox. No event has this type yet."},
 	{IntegrationConnected, Integration, IntegrationData{}, "The integration was added, or its rejected credential works again."},
 	{IntegrationCredentialRejected, Integration, IntegrationData{}, "The sending platform no longer accepts the credential."},
 	{IntegrationRemoved, Integration, IntegrationData{}, "The integration was deleted. Its connections end with it."},

@@ -168,7 +168,7 @@ func TestZoneAndApplyMakeFewCalls(t *testing.T) {
 	f.calls.Store(0)
 	z := findZone(t, f, zone)
 	set := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}
-	for _, want := range []int64{4, 5} { // for _, want := range []int64{4, 5} { // the second time nothing is written
+	for _, want := range []int64{4, 5} { // the second time nothing is written
 		if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: set}}); err != nil {
 			t.Fatal(err)
 		}

@@ -91,7 +91,7 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 	m := new(wire.Msg).SetUpdate(zone + ".")
 	m.Insert([]wire.RR{ownersRecord})
 	f.update(t, m)
-	for _, ttl := range []int{700, 900} { // for _, ttl := range []int{700, 900} { // the second TTL applies to the whole set
+	for _, ttl := range []int{700, 900} { // the second TTL applies to the whole set
 		p := f.Provider()
 		z, err := p.Zone(t.Context(), zone)
 		if err != nil {

@@ -93,7 +93,7 @@ func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 		kept  bool
 	}{{"", true}, {"&default_query_exec_mode=exec", false}} {
 		s := migrated(t, databasetest.NewSchema(t)+tt.query)
-		s.SetMaxOpenConns(1) // s.SetMaxOpenConns(1) // so that the count is that of one connection
+		s.SetMaxOpenConns(1) // so that the count is that of one connection
 		read := prepareRead(s)
 		for range 2 {
 			must(t, "read", read(t.Context()))

@@ -65,7 +65,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == database.Memory {
-			return // return // this database has only one connection
+			return // this database has only one connection
 		}
 		s := migrated(t, one)
 		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
