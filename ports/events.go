@@ -16,7 +16,8 @@ import (
 type EventLogs interface {
 	// LoggedEvents returns a page of the owner's log, in the order of Sequence. No event that is
 	// committed later has a Sequence of LogPage.Next or lower. LoggedEvents fails with
-	// cursor_expired if events after q.After were deleted.
+	// cursor_expired if events after q.After were deleted, and with invalid_request if q.After is
+	// after the end of the log.
 	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
 	// LastEvents returns the highest Sequence in the log of each owner, 0 for an empty log.
 	LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error)

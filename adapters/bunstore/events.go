@@ -180,6 +180,13 @@ func (s *Store) signalEvents() {
 	}
 }
 
+// errForeignCursor is the error for a cursor after the end of the log. Such a cursor belongs to a
+// different account, or was issued before a restore from a backup. A reader with it would miss all
+// events up to it.
+func errForeignCursor() error {
+	return fault.InvalidRequest.With("the cursor is after the end of the log of this account; begin without a cursor")
+}
+
 // LoggedEvents implements ports.EventLogs.
 func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q ports.LogQuery) (ports.LogPage, error) {
 	var page ports.LogPage
@@ -199,6 +206,8 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 			after = log.DroppedSequence
 		case after < log.DroppedSequence:
 			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
+		case after > log.LastSequence:
+			return errForeignCursor()
 		}
 		rows, err := s.eventsAfter(ctx, tx, log, after, q)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -137,7 +136,7 @@ func TestPagesOfManyRanges(t *testing.T) {
 		}
 		_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: size}).Exec(t.Context())
 		must(t, "insert", err)
-		for _, after := range []int64{0, 1, 400, 499, 500, 2000, few - 100, few, size - 20, size, math.MaxInt64} {
+		for _, after := range []int64{0, 1, 400, 499, 500, 2000, few - 100, few, size - 20, size} {
 			for _, limit := range []int{1, 20, 100} {
 				q := ports.LogQuery{After: after, Limit: limit, Types: wanted[:13+random.IntN(8)], Tenants: append(guids(8), guid(100))}
 				var want, got []int64
@@ -187,6 +186,25 @@ func TestReadersOfEventsMissNone(t *testing.T) {
 			if sequence != int64(i)+1 {
 				t.Fatalf("event %d has the sequence %d", i+1, sequence)
 			}
+		}
+	})
+}
+
+// TestCursorOfALongerLogIsRefused checks that a cursor after the end of the log, such as one of a
+// different account, skips no event.
+func TestCursorOfALongerLogIsRefused(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainAdded))
+		emitEvents(t, s, other, domainEvent("", "d2", event.DomainAdded), domainEvent("", "d3", event.DomainAdded))
+		page, err := s.LoggedEvents(t.Context(), other, ports.LogQuery{After: ports.FromOldest, Limit: 10})
+		must(t, "read", err)
+		_, err = s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: page.Next, Limit: 10})
+		requireRefusal(t, "read with a cursor of another account", err, fault.InvalidRequest)
+		end, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 10})
+		must(t, "read at the end", err)
+		if len(end.Events) != 0 || end.Next != 1 {
+			t.Errorf("at the end: %+v", end)
 		}
 	})
 }

@@ -265,7 +265,10 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 		if err != nil {
 			return err
 		}
-		position := min(from.Sequence, log.LastSequence)
+		position := from.Sequence
+		if position > log.LastSequence {
+			return errForeignCursor()
+		}
 		if !from.At.IsZero() {
 			if position, err = positionAt(ctx, tx, log, from.At); err != nil {
 				return err

@@ -420,7 +420,7 @@ func TestRedeliverAndReplay(t *testing.T) {
 			t.Errorf("after a replay: %+v", all)
 		}
 		must(t, "replay from the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
-		must(t, "replay from a later position", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}))
+		requireRefusal(t, "replay from after the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 99}), fault.InvalidRequest)
 		fanOut(t, s, owner)
 		if all := deliveriesOf(t, s, hook, ""); len(all) != 3 {
 			t.Errorf("%d deliveries after a replay of nothing", len(all))
