@@ -180,10 +180,10 @@ func (s *Store) signalEvents() {
 	}
 }
 
-// errForeignCursor is the error for a cursor after the end of the log. Such a cursor belongs to a
-// different account, or was issued before a restore from a backup. A reader with it would miss all
-// events up to it.
-func errForeignCursor() error {
+// cursorAfterEnd returns the error for a cursor after the end of the log. Such a cursor was issued to
+// a different account, or before the database was restored from a backup. If it were accepted, its
+// reader would miss all events up to it.
+func cursorAfterEnd() error {
 	return fault.InvalidRequest.With("the cursor is after the end of the log of this account; begin without a cursor")
 }
 
@@ -207,7 +207,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 		case after < log.DroppedSequence:
 			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
 		case after > log.LastSequence:
-			return errForeignCursor()
+			return cursorAfterEnd()
 		}
 		rows, err := s.eventsAfter(ctx, tx, log, after, q)
 		if err != nil {

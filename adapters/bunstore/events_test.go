@@ -190,9 +190,9 @@ func TestReadersOfEventsMissNone(t *testing.T) {
 	})
 }
 
-// TestCursorOfALongerLogIsRefused checks that a cursor after the end of the log, such as one of a
-// different account, skips no event.
-func TestCursorOfALongerLogIsRefused(t *testing.T) {
+// TestCursorAfterTheEndIsRefused reads a log with a cursor of a different account, whose log is longer.
+// A cursor at the end of the log is accepted.
+func TestCursorAfterTheEndIsRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainAdded))

@@ -266,13 +266,13 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 			return err
 		}
 		position := from.Sequence
-		if position > log.LastSequence {
-			return errForeignCursor()
-		}
 		if !from.At.IsZero() {
 			if position, err = positionAt(ctx, tx, log, from.At); err != nil {
 				return err
 			}
+		}
+		if position > log.LastSequence {
+			return cursorAfterEnd()
 		}
 		if position < log.DroppedSequence {
 			return fault.CursorExpired.With("events after this cursor are kept no longer")

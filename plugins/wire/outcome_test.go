@@ -154,9 +154,9 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 	}
 }
 
-// TestCanceledStatusBlamesTheOneThatEndedTheCall checks that a closed connection, which grpc-go reports
-// with the same code, is not taken for a cancellation by the caller.
-func TestCanceledStatusBlamesTheOneThatEndedTheCall(t *testing.T) {
+// TestClosedConnectionIsNotACancellation checks the cause of a call that ends with codes.Canceled. It
+// depends on whether the caller cancelled the call.
+func TestClosedConnectionIsNotACancellation(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
