@@ -191,7 +191,7 @@ func TestDiscoveryDoesNotOverwriteNewerState(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		verified := d
-		verified.Verified, verified.Observed.State = true, discoveryStart.Add(time.Second)
+		verified.Verified, verified.Observed.Verified = true, discoveryStart.Add(time.Second)
 		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
 		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}}
 		must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), older))

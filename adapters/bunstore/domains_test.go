@@ -298,7 +298,7 @@ func TestConcurrentObservationsOfDomainAreAllStored(t *testing.T) {
 		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		all, at := withAllFields(loaded), now.Add(time.Hour)
 		observations := []func(*domain.Domain){
-			func(d *domain.Domain) { d.Verified, d.Default, d.Observed.State = true, true, at },
+			func(d *domain.Domain) { d.Verified, d.Default, d.Observed.Verified = true, true, at },
 			func(d *domain.Domain) { d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, at },
 			func(d *domain.Domain) { d.MailReady, d.Observed.Mail = true, at },
 			func(d *domain.Domain) {

@@ -125,7 +125,7 @@ func (r observationRow) ofTenant(t tenant.Tenant) tenant.Tenant {
 func domainObservation(owner string, d domain.Domain) observationRow {
 	o := d.Observed
 	return newObservation(owner, d.ID, observedTimes{
-		"state": o.State, "mail": o.Mail, "signing": o.Signing, "selectors": o.Selectors, "records": o.Records, "change": o.Change,
+		"state": o.State, "verified": o.Verified, "mail": o.Mail, "signing": o.Signing, "selectors": o.Selectors, "records": o.Records, "change": o.Change,
 		"missed": o.Missed,
 	}, d.MissingSince)
 }
@@ -133,7 +133,7 @@ func domainObservation(owner string, d domain.Domain) observationRow {
 // ofDomain returns the domain with its stored observation.
 func (r observationRow) ofDomain(d domain.Domain) domain.Domain {
 	d.Observed = domain.Observed{
-		State: r.Observed["state"], Mail: r.Observed["mail"], Signing: r.Observed["signing"],
+		State: r.Observed["state"], Verified: r.Observed["verified"], Mail: r.Observed["mail"], Signing: r.Observed["signing"],
 		Selectors: r.Observed["selectors"], Records: r.Observed["records"], Change: r.Observed["change"],
 		Missed: r.Observed["missed"],
 	}

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestVerifySettlesTheDomain(t *testing.T) {
@@ -61,19 +65,67 @@ func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 }
 
 // TestFailedVerificationStoresANewDomain checks that a domain which was made anew is stored as it is,
-// although the platform does not verify it.
+// although the platform does not verify it. Soon after the first verification, only a failed
+// verification shows that the domain is new, because replicas can show the old state.
 func TestFailedVerificationStoresANewDomain(t *testing.T) {
-	for _, code := range []fault.Code{fault.VerificationFailed, fault.ProviderError} {
-		h := newFixture(t)
-		h.verified(t)
-		must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
-		h.addAtPlatform(t)
-		h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: code})
-		_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
-		refused(t, err, code)
-		if d := h.stored(t); d.Verified || d.MailReady {
-			t.Errorf("after %s, stored is %+v", code.Name, d)
-		}
+	for _, tt := range []struct {
+		name  string
+		after time.Duration // since the first verification
+		code  fault.Code
+		held  bool // the domain stays verified
+	}{
+		{"not verified soon after", time.Minute, fault.VerificationFailed, false},
+		{"an error soon after", time.Minute, fault.ProviderError, true},
+		{"not verified later", observation.ReplicaLag, fault.VerificationFailed, false},
+		{"an error later", observation.ReplicaLag, fault.ProviderError, false},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			h.verified(t)
+			must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+			h.addAtPlatform(t)
+			time.Sleep(tt.after)
+			h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: tt.code, Times: 1})
+			_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+			refused(t, err, tt.code)
+			if d := h.stored(t); d.Verified != tt.held || d.MailReady {
+				t.Errorf("stored is %+v", d)
+			}
+			d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+			must(t, err)
+			if !d.Verified || !h.stored(t).Verified {
+				t.Errorf("after the next verification, stored is %+v", d)
+			}
+		})
+	}
+}
+
+// TestLaggingListKeepsAVerifiedDomain checks that a discovery does not unverify a domain while the
+// platform's replicas may show the state before its verification. A later discovery does.
+func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
+	lost := func(h *fixture) {
+		h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	}
+	for name, arrange := range map[string]func(*fixture){"answered": func(*fixture) {}, "its answer is lost": lost} {
+		inFakeTime(t, name, func(t *testing.T) {
+			h := newFixture(t)
+			h.published(t)
+			arrange(h)
+			_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+			must(t, err)
+			discover := func(after time.Duration, verified bool) {
+				t.Helper()
+				time.Sleep(after)
+				found := ports.Found{Began: h.Now(), At: h.Now(), Domains: []domain.Platform{{Name: zone}}}
+				must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, found))
+				if d := h.stored(t); d.Verified != verified || d.MailReady != verified {
+					t.Errorf("stored is %+v", d)
+				}
+			}
+			discover(time.Second, true)
+			discover(observation.ReplicaLag-time.Minute, true)
+			discover(time.Minute, false)
+		})
 	}
 }
 

@@ -13,18 +13,23 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
 // VerifyAndStore asks the platform to verify a domain, and stores the result.
 func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	stored := d
 	d, err := s.readBeforeVerification(ctx, d)
 	verified := d
 	if err == nil {
 		verified, err = s.verifyAtPlatform(ctx, d)
 	}
 	if err != nil {
+		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
+			d.Observed.Verified = observation.Held(s.Now()) // newer than the earlier verification
+		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
 	return reconcile.Save(ctx, s.Domains, owner, verified)
@@ -45,24 +50,26 @@ func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (do
 	case err != nil:
 		return d, err
 	case !held.Verified:
-		d = d.As(held, began)
+		d = d.As(held, began).WithoutMail(began)
 		d.Observed.Change = began
 	}
 	return d, nil
 }
 
 // verifyAtPlatform returns the verified domain. It resolves an unknown outcome by reading the
-// domain.
+// domain. Replicas may show for some time that the domain is not verified.
 func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified domain.Domain, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		found, err := platform.VerifyDomain(ctx, d.Name)
 		verified = d.As(found, s.Now())
+		verified.Observed.Verified = observation.Held(verified.Observed.State)
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		began := s.Now()
 		found, err := FetchDomain(ctx, platform, d.Name)
 		verified = d.As(found, began)
+		verified.Observed.Verified = observation.Held(began)
 		return found.Verified, err
 	})
 	return verified, err

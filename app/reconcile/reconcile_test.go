@@ -148,7 +148,7 @@ func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
 func TestPassKeepsChangesOfOthers(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	loaded := store.d
-	store.d.Default, store.d.Observed.State = true, time.Now()
+	store.d.Default, store.d.Observed.Verified = true, time.Now()
 	d, err := pass.Domain(t.Context(), "owner", loaded, true)
 	must(t, err)
 	if !d.Default || !store.d.Default || !store.d.MailReady {

@@ -23,7 +23,8 @@ func Admit(count, limit int) error {
 // Observed holds the times at which the parts of a domain were observed at the platform, zero for
 // never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
 type Observed struct {
-	State     time.Time // Added, Default, Verified, MissingSince and Missed
+	State     time.Time // Added, MissingSince and Missed
+	Verified  time.Time // Verified and Default; see observation.Held
 	Mail      time.Time // MailReady
 	Signing   time.Time // DKIM and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
@@ -43,8 +44,13 @@ func (d Domain) Merge(seen Domain) Domain {
 		if found || d.Verified != seen.Verified {
 			d.Observed.Change = seen.Observed.State
 		}
-		d.Added, d.Default, d.Verified, d.MissingSince = seen.Added, seen.Default, seen.Verified, seen.MissingSince
-		d.Observed.Missed = seen.Observed.Missed
+		d.Added, d.MissingSince, d.Observed.Missed = seen.Added, seen.MissingSince, seen.Observed.Missed
+	}
+	if observation.Advance(&d.Observed.Verified, seen.Observed.Verified) {
+		d.Verified, d.Default = seen.Verified, seen.Default
+		if !d.Verified {
+			d = d.WithoutMail(seen.Observed.State)
+		}
 	}
 	if observation.Advance(&d.Observed.Mail, seen.Observed.Mail) {
 		d.MailReady = seen.MailReady
@@ -74,15 +80,23 @@ func Listed(list []Platform) []Platform {
 	return named
 }
 
-// As returns the domain with the platform's state, as observed at the time at. Only a verified
-// domain can be primary, accept mail or be signed.
-func (d Domain) As(p Platform, at time.Time) Domain {
-	d.Added, d.Verified, d.MissingSince, d.Observed.Missed, d.Observed.State = true, p.Verified, time.Time{}, time.Time{}, at
-	d.Default = p.Default && p.Verified
-	if !p.Verified {
-		d.MailReady, d.Observed.Mail = false, at
-		d.DKIM, d.Signing.Enabled, d.Observed.Signing = false, false, at
+// WithoutMail returns a domain that was not verified at the time at. Only a verified domain can
+// accept mail or be signed.
+func (d Domain) WithoutMail(at time.Time) Domain {
+	if observation.Advance(&d.Observed.Mail, at) {
+		d.MailReady = false
 	}
+	if observation.Advance(&d.Observed.Signing, at) {
+		d.DKIM, d.Signing.Enabled = false, false
+	}
+	return d
+}
+
+// As returns the domain with the platform's state, as observed at the time at. Only a verified
+// domain can be primary.
+func (d Domain) As(p Platform, at time.Time) Domain {
+	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = true, time.Time{}, time.Time{}, at
+	d.Verified, d.Default, d.Observed.Verified = p.Verified, p.Default && p.Verified, at
 	return d
 }
 

@@ -84,9 +84,28 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIM: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
 	at := time.Unix(9, 0)
-	want.Observed = domain.Observed{State: at, Mail: at, Signing: at, Change: at}
+	want.Observed = domain.Observed{State: at, Verified: at, Mail: at, Signing: at, Change: at}
 	if diff := cmp.Diff(want, d.Merge(d.As(domain.Platform{Default: true}, at))); diff != "" {
 		t.Fatalf("removed and added again (-want +got):\n%s", diff)
+	}
+}
+
+// TestReplicaKeepsAVerifiedDomain checks that a read which can show the state before a verification
+// changes neither that state nor what depends on it, but counts as a possible new domain.
+func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
+	verified := time.Unix(1000, 0)
+	d := domain.Domain{Name: "a.test"}.As(domain.Platform{Verified: true}, verified)
+	d.Observed.Verified = observation.Held(verified)
+	d.MailReady, d.Observed.Mail = true, verified
+	at := verified.Add(time.Minute)
+	want := d
+	want.Observed.State, want.Observed.Change = at, at
+	if diff := cmp.Diff(want, d.Merge(d.As(domain.Platform{}, at))); diff != "" {
+		t.Fatalf("a minute later (-want +got):\n%s", diff)
+	}
+	late := verified.Add(observation.ReplicaLag)
+	if got := d.Merge(d.As(domain.Platform{}, late)); got.Verified || got.MailReady {
+		t.Fatalf("after the lag of replicas: %+v", got)
 	}
 }
 
