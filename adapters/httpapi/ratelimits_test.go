@@ -3,9 +3,11 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -230,9 +233,11 @@ func (f readNotifier) Read(p []byte) (int, error) {
 }
 
 // TestRequestsBeyondInFlightAreRefused checks that a request beyond MaxInFlight is refused at once.
-// A request whose body is still arriving does not count.
+// A request whose body is still arriving does not count. The log has one warning and no error.
 func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	env := newTestEnv(t)
+	var lines bytes.Buffer
+	env.options.Guard.Log = telemetry.Logger(&lines, slog.LevelInfo)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 1}
 	h, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })
@@ -262,6 +267,7 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	}
 	_ = sent.Close()
 	receive(t, gate.Arrived(), "the slow request did not reach the platform")
+	client.expect(list, 503, "service_unavailable")
 	got := client.expect(list, 503, "service_unavailable")
 	checkNoRateHeaders(t, got)
 	if got.header.Get("Retry-After") != "1" {
@@ -272,6 +278,10 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 		t.Errorf("the slow request got %d %s", got.status, got.raw)
 	}
 	client.expect(list, 200, "")
+	client.server.Close()
+	if log := lines.String(); strings.Count(log, `"level":"WARN"`) != 1 || strings.Contains(log, `"level":"ERROR"`) {
+		t.Errorf("the log is\n%s", log)
+	}
 }
 
 // TestLimitsOffRefusesNothing checks that nothing is refused and that the headers are still set.

@@ -115,8 +115,14 @@ func (d *decision) checkError(err error, z Zone) bool {
 		d.fail(messageGone)
 	case refused:
 		d.fail(fmt.Sprintf(messageRefused, fault.Of(err).Detail))
+	case unexplained:
+		detail := fault.Of(err).Detail
+		d.countFault(fmt.Sprintf(messageRefused, detail))
+		if d.Status == Waiting {
+			d.Message += fmt.Sprintf(suffixRefused, detail)
+		}
 	default:
-		d.countFault()
+		d.countFault(messageFaults)
 	}
 	return false
 }
@@ -145,10 +151,10 @@ func (d *decision) writeFailed(o Observation) {
 	}
 }
 
-// trackErrors updates the count of consecutive internal faults, the time that a provider was
+// trackErrors updates the count of consecutive faults, the time that a provider was
 // unavailable, and the time since which the domain is missing.
 func (d *decision) trackErrors(class errorClass) {
-	if class != internalFault {
+	if class != internalFault && class != unexplained {
 		d.Faults = 0
 	}
 	if class != domainMissing {
@@ -230,10 +236,11 @@ func (d *decision) missing() {
 	}
 }
 
-// countFault waits after an internal fault. The job fails after maxFaults consecutive faults.
-func (d *decision) countFault() {
+// countFault waits after an internal fault, or after a refusal that can be a fault of the provider.
+// The job fails with the message after maxFaults consecutive faults.
+func (d *decision) countFault(message string) {
 	if d.Faults++; d.Faults >= maxFaults {
-		d.fail(messageFaults)
+		d.fail(message)
 		return
 	}
 	d.wait(0)

@@ -186,6 +186,8 @@ func TestAdvance(t *testing.T) {
 		{name: "the database is unavailable", observation: "database away", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "broken", observation: "broken", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "refused", observation: "refused", stage: StagePlan, status: Failed},
+		{name: "refused without a known reason", observation: "unexplained", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "refused twenty times in a row without a known reason", history: nineteenFaults, observation: "unexplained", stage: StagePlan, status: Failed},
 		{name: "an internal fault", observation: "ours", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "ours", stage: StagePlan, status: Failed},
 		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.Since = now.Add(99 * time.Hour) }, observation: "not shown",
@@ -340,8 +342,9 @@ func TestMessages(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
 		"access denied": advice[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
-		"refused":   "A provider permanently rejects a step: why. After that is fixed, provision the domain again.",
-		"throttled": waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
+		"refused":     "A provider refuses a step: why. After that is fixed, provision the domain again.",
+		"unexplained": waitMessages[StagePlan] + " At the last attempt a provider refused the step: why. The job tries again.",
+		"throttled":   waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
 	} {
 		if got := afterObservations(t, newJob(), name).Message; got != want {
 			t.Errorf("%s: %q", name, got)
@@ -368,6 +371,9 @@ func TestClassify(t *testing.T) {
 		{&outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, notYet, 0},
 		{&outcome.Error{Kind: outcome.NotReady, Code: fault.VerificationFailed, RetryAfter: time.Minute}, notYet, time.Minute},
 		{fault.ExchangeNotReady.With("no"), notYet, 0},
+		{refusedWith(fault.DomainNotVerified), notYet, 0},
+		{refusedWith(fault.ProviderError), unexplained, 0},
+		{refusedWith(fault.InvalidRequest), refused, 0},
 		{providerError(outcome.Throttled, 0), unavailable, 0},
 		{providerError(outcome.Down, time.Second), unavailable, time.Second},
 		{fault.ProviderUnavailable.RetryIn(time.Minute, "no"), unavailable, time.Minute},

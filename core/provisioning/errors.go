@@ -21,6 +21,7 @@ const (
 	domainTaken               // the domain belongs to a different tenant
 	domainMissing             // the mail platform or a sync does not find the domain
 	domainGone                // the tenant no longer exists
+	unexplained               // a provider refuses without a reason that tenantry knows
 	refused                   // a retry cannot succeed
 	internalFault             // an internal error of the service
 )
@@ -29,7 +30,7 @@ const (
 var classByCode = map[fault.Code]errorClass{
 	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
 	fault.DomainNotFound: domainMissing, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,
-	fault.VerificationFailed: notYet, fault.DKIMNotReady: notYet, fault.ExchangeNotReady: notYet,
+	fault.VerificationFailed: notYet, fault.DomainNotVerified: notYet, fault.DKIMNotReady: notYet, fault.ExchangeNotReady: notYet,
 }
 
 // classify returns the class of a step's error and the wait that the error demands, 0 if none.
@@ -49,6 +50,9 @@ func classify(err error) (errorClass, time.Duration) {
 	case outcome.Unknown, outcome.Broken:
 		return outcomeUnknown, 0
 	case outcome.Refused:
+		if f.Code == fault.ProviderError {
+			return unexplained, 0
+		}
 		return refused, 0
 	}
 	return classifyByKind(f)

@@ -79,6 +79,7 @@ var observations = map[string]Observation{
 	"lost":                  {Err: providerError(outcome.Unknown, 0)},
 	"not ready":             {Err: providerError(outcome.NotReady, 0)},
 	"refused":               {Err: refusedWith(fault.InvalidRequest)},
+	"unexplained":           {Err: refusedWith(fault.ProviderError)},
 	"access denied":         {Err: refusedWith(fault.AccessDenied)},
 	"taken":                 {Err: refusedWith(fault.DomainUnavailable)},
 	"gone":                  {Err: fault.TenantNotFound.With("gone")},

@@ -129,7 +129,7 @@ type Progress struct {
 	// ZoneChanges counts how often the zone changed after it was planned.
 	ZoneChanges int
 	// Attempt counts the tries of the current step. Faults counts consecutive tries that failed
-	// with an internal fault.
+	// with an internal fault or were refused without a known reason.
 	Attempt, Faults int
 	// Since is when the current stage was entered. Unavailable is the total length of the outages
 	// of providers that ended since then. UnavailableSince is when the current outage began, zero

@@ -44,11 +44,12 @@ var waitMessages = map[Stage]string{
 const (
 	suffixUnavailable      = " A provider is unavailable or limits the request rate. The job continues as soon as the provider responds."
 	suffixMissing          = " The mail platform does not show the domain at the moment."
+	suffixRefused          = " At the last attempt a provider refused the step: %s. The job tries again."
 	suffixUnavailableAtEnd = " At the last attempt a provider was unavailable."
 
 	messageZoneChanged = "The zone was changed while its records were being written. A new plan is being made."
 	messageOverlapped  = "The zone was changed by someone else while its records were being written. A value that was added at that moment may be lost. Check the records that the plan shows, then retry the job."
-	messageRefused     = "A provider permanently rejects a step: %s. After that is fixed, provision the domain again."
+	messageRefused     = "A provider refuses a step: %s. After that is fixed, provision the domain again."
 	messageGone        = "The domain was removed from the tenant, or the tenant from the account. The job has ended."
 	messageUndone      = "An operator undid the DNS changes of this run. Provision the domain again to write the records again."
 	messageFaults      = "The job failed 20 times in a row because of an internal error of this service. Provision the domain again. If the error persists, send the job's id to support."

@@ -31,7 +31,7 @@ var DefaultTimetable = Timetable{
 
 const (
 	maxZoneChanges = 3  // changes of the zone after it was planned
-	maxFaults      = 20 // consecutive internal faults
+	maxFaults      = 20 // consecutive faults
 )
 
 // Moment is the time of a decision. Chance, in [0, 1), randomizes the pauses of jobs that started

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -45,6 +47,23 @@ func (e *environment) startSimulator(t T, world string) {
 	if e.simulator.Ready.Provider != e.description.Name {
 		t.Errorf("the simulator's line names the provider %q, the plugin is %q", e.simulator.Ready.Provider, e.description.Name)
 	}
+	for name, value := range e.simulator.Ready.Settings {
+		if given, replaced := e.options.Settings[name]; replaced && given != value && e.simulator.isAddress(value) {
+			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, given)
+		}
+	}
+}
+
+// isAddress reports whether the value of a setting contains the host and port of the simulator or of
+// the proxy before it.
+func (s *Simulator) isAddress(value string) bool {
+	hosts := []string{s.Ready.Address}
+	for _, raw := range []string{s.URL, s.Ready.URL} {
+		if u, err := url.Parse(raw); err == nil {
+			hosts = append(hosts, u.Host)
+		}
+	}
+	return slices.ContainsFunc(hosts, func(host string) bool { return host != "" && strings.Contains(value, host) })
 }
 
 // connection returns a connection to the simulator, or to the real provider, with the values of

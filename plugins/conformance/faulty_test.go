@@ -197,6 +197,26 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 	}
 }
 
+// TestSettingsCannotReplaceTheSimulator gives the suite the address of a different provider, without
+// asking for a real account. All checks that call the provider fail, and the provider gets no call.
+func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
+	path := faulty(t, "dns", "")
+	other, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := other.Calls.Load()
+	report, err := Test(t.Context(), Options{Path: path, Settings: other.Ready.Settings, Secrets: other.Ready.Secrets, Only: []string{"dns"}})
+	if err != nil || len(report.Results) == 0 || other.Calls.Load() != before {
+		t.Fatalf("%d calls, %v", other.Calls.Load()-before, err)
+	}
+	for _, r := range report.Results {
+		if r.Status != Failed || !strings.Contains(strings.Join(r.Messages, "\n"), "--against real") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // TestRealAccountIsOnlyRead uses the plugin's simulator in the place of the real provider.
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {

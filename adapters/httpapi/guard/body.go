@@ -4,6 +4,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -36,17 +37,14 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		}
 		var body []byte
 		var err error
-		hasSlot := g.releaseSlotDuring(e, func() {
+		noSlot := g.releaseSlotDuring(r.Context(), e, func() {
 			if e.page {
 				body = readForm(w, r, e)
 				return
 			}
 			body, err = readJSONBody(w, r, e, requiresBody(op))
 		})
-		if err == nil && !hasSlot {
-			err = tooManyInFlight()
-		}
-		if err != nil {
+		if err = cmp.Or(err, noSlot); err != nil {
 			Refuse(w, r, err)
 			return
 		}

@@ -180,8 +180,9 @@ type exchange struct {
 	caller         access.Caller
 	status         int
 	body           bodyState
-	slot           slot                   // the slot of guard.inFlight that the request holds
-	idle           func(wait func()) bool // see Idle
+	slot           slot                    // the slot of guard.inFlight that the request holds
+	idle           func(wait func()) error // see Idle
+	overload       bool                    // the request got no slot
 	// write is set for a request with an Idempotency-Key. keyLost is true if a different request
 	// claimed the key first, so that this request does not execute. replayed is true if the answer
 	// is a stored answer.

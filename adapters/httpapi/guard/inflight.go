@@ -25,6 +25,8 @@ type inFlightLimit struct {
 	max int // of all groups together
 
 	mu                                   sync.Mutex
+	refused                              int // requests without a slot since warnedAt
+	warnedAt                             time.Time
 	taken                                int
 	pages, authenticating, authenticated slotGroup
 }
@@ -94,6 +96,20 @@ func (l *inFlightLimit) release(s slot) {
 	s.group.add(s.client, -1)
 }
 
+// countRefused counts a request without a slot. If a warning is due, it returns how many there were
+// since the last warning, otherwise 0.
+func (l *inFlightLimit) countRefused(now time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused++
+	if now.Sub(l.warnedAt) < overloadWarning {
+		return 0
+	}
+	refused := l.refused
+	l.refused, l.warnedAt = 0, now
+	return refused
+}
+
 // exchange releases the slot from and takes the slot to. If it returns false, the request still
 // holds from.
 func (l *inFlightLimit) exchange(from, to slot) bool {
@@ -135,7 +151,7 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 			return
 		}
 		if !g.inFlight.acquire(s) {
-			Refuse(w, r, tooManyInFlight())
+			Refuse(w, r, g.refuseSlot(r.Context(), e))
 			return
 		}
 		e.slot = s
@@ -152,11 +168,11 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 		if e.needsKey(r.URL.Path) {
 			s := slot{&g.inFlight.authenticated, string(e.caller.Account.ID)}
 			if e.slot != s && !g.inFlight.exchange(e.slot, s) {
-				Refuse(w, r, tooManyInFlight())
+				Refuse(w, r, g.refuseSlot(r.Context(), e))
 				return
 			}
 			e.slot = s
-			e.idle = func(wait func()) bool { return g.releaseSlotDuring(e, wait) }
+			e.idle = func(wait func()) error { return g.releaseSlotDuring(r.Context(), e, wait) }
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -170,26 +186,33 @@ func Idle(ctx context.Context, wait func()) error {
 		wait()
 		return nil
 	}
-	if !e.idle(wait) {
-		return tooManyInFlight()
-	}
-	return nil
+	return e.idle(wait)
 }
 
 // releaseSlotDuring releases the in-flight slot while wait runs, so that a slow caller holds no
-// slot. It reports whether the request got a slot again.
-func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
+// slot. It fails if the request gets no slot again.
+func (g *guard) releaseSlotDuring(ctx context.Context, e *exchange, wait func()) error {
 	s := e.slot
 	g.inFlight.release(s)
 	e.slot = slot{}
 	wait()
 	if !g.inFlight.acquire(s) {
-		return false
+		return g.refuseSlot(ctx, e)
 	}
 	e.slot = s
-	return true
+	return nil
 }
 
-func tooManyInFlight() error {
+// overloadWarning is the minimum time between two log lines about requests without a slot.
+const overloadWarning = time.Minute
+
+// refuseSlot returns the error for a request without a slot. Clients can cause any number of such
+// requests, so their log lines are no errors. A warning at most once a minute says how many there
+// were.
+func (g *guard) refuseSlot(ctx context.Context, e *exchange) error {
+	e.overload = true
+	if refused := g.inFlight.countRefused(time.Now()); refused > 0 {
+		g.log.WarnContext(ctx, "requests are refused because the server already handles its maximum number of requests, or all that one client may have", "refused", refused)
+	}
 	return fault.ServiceUnavailable.RetryIn(time.Second, "the server already handles its maximum number of requests")
 }

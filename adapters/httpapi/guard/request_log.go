@@ -61,7 +61,7 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 		if e.refusal != nil {
 			line = append(line, slog.String("code", e.refusal.Code.Name))
 		}
-		if e.status >= http.StatusInternalServerError {
+		if e.status >= http.StatusInternalServerError && !e.overload {
 			level = slog.LevelError
 			line = append(line, errorAttr(e.cause))
 		}
