@@ -3,6 +3,7 @@
 package pluginhost
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -257,6 +259,8 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 	defer func() { err = errors.Join(err, files.Close()) }()
 	cmd := exec.CommandContext(ctx, files.Path(), "describe")
 	cmd.Args[0], cmd.Env = name, []string{wire.SearchPath}
+	printed := &tail{}
+	cmd.Stderr = printed
 	out, err := limits.Output(cmd, maxDescription)
 	switch {
 	case ctx.Err() != nil:
@@ -264,13 +268,38 @@ func describe(ctx context.Context, source, sum, name string, limits wire.Limits)
 	case errors.Is(err, wire.ErrOutputTooLong):
 		return Entry{}, fmt.Errorf("its description is longer than %d bytes", maxDescription)
 	case err != nil:
-		return Entry{}, fmt.Errorf("it does not describe itself: %w", err)
+		hint := ""
+		if info, statErr := os.Stat(source); statErr == nil && !info.IsDir() {
+			hint = "; a plugin of several files needs a manifest, see `tenantry plugin manifest --help`"
+		}
+		return Entry{}, fmt.Errorf("it does not describe itself: %w: %s%s", err, cmp.Or(printed.lastLine(), "it printed nothing"), hint)
 	}
 	var e Entry
 	if err := json.Unmarshal(out, &e); err != nil {
 		return e, errors.New("it is not a plugin: its description is not JSON")
 	}
 	return e, nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ text []byte }
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-maxTail):]
+	return len(p), nil
+}
+
+const maxTail = 1024 // bytes
+
+// lastLine returns the last line that has text, in quotes, because a plugin can print anything.
+func (t *tail) lastLine() string {
+	text := strings.TrimSpace(string(t.text))
+	if text == "" {
+		return ""
+	}
+	return strconv.Quote(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 func writeCatalog(dir string, all []Entry) error {

@@ -98,6 +98,17 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 	}
 }
 
+// TestFailedDescriptionIsExplained adds a script that needs a second file. The error has what the script
+// printed last, and names the manifest.
+func TestFailedDescriptionIsExplained(t *testing.T) {
+	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
+	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`
+	_, err := pluginhost.Add(t.Context(), o, writeScript(t, script, 0o755))
+	if want := `exit status 1: "no module \"x\""; a plugin of several files needs a manifest`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Add: %v", err)
+	}
+}
+
 // TestEndlessDescriptionIsRefused adds a script that prints without an end.
 func TestEndlessDescriptionIsRefused(t *testing.T) {
 	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}

@@ -18,7 +18,7 @@ import (
 )
 
 // foreignVendors are words that only Microsoft uses for its products and hosts.
-var foreignVendors = regexp.MustCompile(`(?i)microsoft|office ?365|outlook|entra\b|exchange (online|admin)`)
+var foreignVendors = regexp.MustCompile(`(?i)microsoft|office ?365|outlook|entra\b|exchange (online|admin|not ready)`)
 
 // vendorCheck is a transport that fails the test if an answer names Microsoft or its products.
 type vendorCheck struct {

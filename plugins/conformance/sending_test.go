@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"slices"
@@ -10,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -50,6 +55,40 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 		checkSending(r, d)
 		if all := strings.Join(r.messages, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
 			t.Errorf("%q: the suite reports %q", want, all)
+		}
+	}
+}
+
+// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists each cause that the host
+// interprets, and each state that an answer can have.
+func TestProtocolPageListsCausesAndStates(t *testing.T) {
+	page, err := os.ReadFile("../../docs/plugin-protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"private_address", outcome.CauseCut, outcome.CauseSetting}
+	for _, err := range []error{dns.Changed(), dns.NoZone(), dns.Overlapped(), sdk.PlanInactive(), sdk.AnswerTooLarge()} {
+		var o *outcome.Error
+		if !errors.As(err, &o) {
+			t.Fatalf("%v has no cause", err)
+		}
+		words = append(words, o.Cause)
+	}
+	for _, states := range []any{
+		[]tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed},
+		[]tenant.BootstrapStep{tenant.StepWait, tenant.StepGrantRole, tenant.StepReconnect, tenant.StepNoExchange},
+		[]tenant.SMTPAuth{tenant.SMTPAuthUnknown, tenant.SMTPAuthEnabled, tenant.SMTPAuthDisabled, tenant.SMTPAuthRefused},
+		[]integration.SignInState{integration.SignInPending, integration.SignInSucceeded, integration.SignInFailed, integration.SignInExpired},
+		[]integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther},
+		sendingCapabilities,
+	} {
+		for _, state := range reflect.ValueOf(states).Seq2() {
+			words = append(words, state.String())
+		}
+	}
+	for _, word := range words {
+		if !strings.Contains(string(page), "`"+word+"`") {
+			t.Errorf("the page does not list %q", word)
 		}
 	}
 }

@@ -76,7 +76,8 @@ type Plugin struct {
 	// Sending returns the sending platform for one call. The rules of Mail apply.
 	Sending func(Connection) (SendingPlatform, error)
 	// Simulator returns a handler that simulates the provider's API on a loopback address. It is
-	// nil for a provider whose server can be run locally. See package simulate.
+	// nil if the plugin has no simulator; most checks of `tenantry plugin test` are then skipped.
+	// See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
 	// Waits are the waits that the provider asked for. The host shares them with the processes of
 	// this plugin in all replicas. Waits may be nil.

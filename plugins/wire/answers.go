@@ -10,11 +10,12 @@ import (
 
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// checkAnswer fails with Broken if an answer is about a different object than its request. The host
-// would otherwise store the id of a foreign object, and remove that object later, or write to a
+// checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not list, or
+// if it is about a different object than its request. The host would otherwise store the id of a foreign object, and remove that object later, or write to a
 // foreign zone.
 //
 // Other lists than record sets are not checked. A list of accounts is read for known mailboxes only,
@@ -23,7 +24,7 @@ import (
 //
 // A request whose answer has one of these types must have the field that names the object.
 func checkAnswer(request, answer protobuf.Message) error {
-	matches := true
+	matches, known := true, true
 	switch a := answer.(type) {
 	case *proto.DNSZone:
 		matches = sameName(a.GetName(), request.(interface{ GetName() string }).GetName())
@@ -39,11 +40,39 @@ func checkAnswer(request, answer protobuf.Message) error {
 	case *proto.SendingAccount: // without an id there is no account
 		asked := request.(interface{ GetAddress() string }).GetAddress()
 		matches = a.GetId() == "" || integration.SameAddress(a.GetAddress(), asked)
+	case *proto.Progress:
+		known = slices.Contains(bootstrapStates, tenant.Bootstrap(a.GetStatus())) && slices.Contains(bootstrapSteps, tenant.BootstrapStep(a.GetStep()))
+	case *proto.SMTPAuthAnswer:
+		known = slices.Contains(smtpAuthStates, tenant.SMTPAuth(a.GetState()))
+	case *proto.SendingProgress:
+		known = slices.Contains(signInStates, integration.SignInState(a.GetState()))
 	}
-	if matches {
+	switch {
+	case !matches:
+		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is about a different object than the request"}
+	case !known:
+		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer has a state that tenantry does not know"}
+	default:
 		return nil
 	}
-	return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is about a different object than the request"}
+}
+
+// The states in answers. An account of a sending platform with a different state is
+// integration.AccountOther, because one such account must not hide all others in a list.
+var (
+	bootstrapStates = []tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed}
+	bootstrapSteps  = []tenant.BootstrapStep{tenant.StepNone, tenant.StepWait, tenant.StepGrantRole, tenant.StepReconnect, tenant.StepNoExchange}
+	smtpAuthStates  = []tenant.SMTPAuth{tenant.SMTPAuthUnknown, tenant.SMTPAuthEnabled, tenant.SMTPAuthDisabled, tenant.SMTPAuthRefused}
+	signInStates    = []integration.SignInState{integration.SignInPending, integration.SignInSucceeded, integration.SignInFailed, integration.SignInExpired}
+	accountStates   = []integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther}
+)
+
+// accountStateFromProto returns the state of an account. An account that does not exist has none.
+func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
+	if state := integration.AccountState(a.GetState()); a.GetId() == "" || slices.Contains(accountStates, state) {
+		return state
+	}
+	return integration.AccountOther
 }
 
 func sameName(a, b string) bool { return plainName(a) == plainName(b) }

@@ -138,6 +138,41 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	}
 }
 
+// unlistedStates has answers whose state is not one of those that docs/plugin-protocol.md lists, by
+// the name of their message.
+var unlistedStates = map[protoreflect.Name][]protobuf.Message{
+	"Progress": {
+		&proto.Progress{Status: "Ready"}, &proto.Progress{Status: "ready", Step: "call_support"}, &proto.Progress{},
+	},
+	"SMTPAuthAnswer":  {&proto.SMTPAuthAnswer{State: "on"}, &proto.SMTPAuthAnswer{}},
+	"SendingProgress": {&proto.SendingProgress{State: "done"}, &proto.SendingProgress{}},
+}
+
+// TestUnlistedStatesAreBroken checks that no state reaches the host that callers do not know.
+func TestUnlistedStatesAreBroken(t *testing.T) {
+	for name, answers := range unlistedStates {
+		for _, answer := range answers {
+			var o *outcome.Error
+			if err := checkAnswer(nil, answer); !errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != CauseProtocol {
+				t.Errorf("%s %v: %v", name, answer, err)
+			}
+		}
+	}
+	for _, answer := range []protobuf.Message{
+		&proto.Progress{Status: "pending", Step: "grant_role"}, &proto.Progress{Status: "ready"},
+		&proto.SMTPAuthAnswer{State: "refused"}, &proto.SendingProgress{State: "succeeded"},
+	} {
+		if err := checkAnswer(nil, answer); err != nil {
+			t.Errorf("%v: %v", answer, err)
+		}
+	}
+	for state, want := range map[string]integration.AccountState{"failed": integration.AccountFailed, "Failed": integration.AccountOther, "": integration.AccountOther} {
+		if got := accountFromProto(&proto.SendingAccount{Id: "1", State: state}).State; got != want {
+			t.Errorf("an account in the state %q is %q", state, got)
+		}
+	}
+}
+
 // TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer panics
 // if a request lacks the field that names the object of the answer.
 func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
@@ -155,7 +190,9 @@ func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 		for i := range methods.Len() {
 			method := methods.Get(i)
 			t.Run(string(method.FullName()), func(t *testing.T) {
-				if err := checkAnswer(message(method.Input()), message(method.Output())); err != nil {
+				answer := message(method.Output())
+				_, hasState := unlistedStates[answer.ProtoReflect().Descriptor().Name()]
+				if err := checkAnswer(message(method.Input()), answer); (err != nil) != hasState {
 					t.Error(err)
 				}
 			})

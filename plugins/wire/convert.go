@@ -306,7 +306,7 @@ func accountToProto(a integration.Account) *proto.SendingAccount {
 
 func accountFromProto(a *proto.SendingAccount) integration.Account {
 	return integration.Account{
-		ID: a.GetId(), Address: a.GetAddress(), Name: sanitize(a.GetName()), State: integration.AccountState(a.GetState()), Paused: a.GetPaused(),
+		ID: a.GetId(), Address: a.GetAddress(), Name: sanitize(a.GetName()), State: accountStateFromProto(a), Paused: a.GetPaused(),
 		HasError: a.GetHasError(), Reason: sanitize(a.GetReason()), Stamp: a.GetStamp(),
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/proto"
@@ -118,6 +119,15 @@ func arguments(t *testing.T, m reflect.Type) []reflect.Value {
 	return args
 }
 
+// listedStates has a state for each type of which the host takes only the listed values.
+var listedStates = map[reflect.Type]string{
+	reflect.TypeFor[tenant.Bootstrap]():         string(tenant.BootstrapFailed),
+	reflect.TypeFor[tenant.BootstrapStep]():     string(tenant.StepGrantRole),
+	reflect.TypeFor[tenant.SMTPAuth]():          string(tenant.SMTPAuthRefused),
+	reflect.TypeFor[integration.SignInState]():  string(integration.SignInExpired),
+	reflect.TypeFor[integration.AccountState](): string(integration.AccountFailed),
+}
+
 // fill sets every field to a distinct value, so that swapped fields are noticed.
 func fill(v reflect.Value, at string) {
 	switch v.Interface().(type) {
@@ -126,6 +136,9 @@ func fill(v reflect.Value, at string) {
 		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Date(2026, 5, 1, 10, 0, 0, 123456000, time.UTC)))
+		return
+	case tenant.Bootstrap, tenant.BootstrapStep, tenant.SMTPAuth, integration.SignInState, integration.AccountState:
+		v.SetString(listedStates[v.Type()])
 		return
 	}
 	switch v.Kind() {

@@ -21,7 +21,9 @@ const waits = new Map(); // by scope: when its calls may go on, in milliseconds 
 async function request(call, scope, method, url, headers, body) {
   checkHost(call.hosts, new URL(url).hostname);
   checkWait(scope);
-  const answer = await exchange(Math.max(0, Math.min(MAX_SECONDS, call.secondsLeft())), method, url, headers, body);
+  const left = Math.min(MAX_SECONDS, call.secondsLeft());
+  if (left <= 0) throw noAnswer();
+  const answer = await exchange(left, method, url, headers, body);
   throwFor(scope, answer.status, answer.headers);
   try {
     return { ...answer, body: answer.content.length > 0 ? JSON.parse(answer.content.toString()) : undefined };
@@ -36,10 +38,11 @@ function checkHost(hosts, host) {
   if (hosts.length > 0 && !named) throw new Outcome('broken', 'host_not_named', 'the plugin may not connect to this host');
 }
 
+const noAnswer = () => new Outcome('unknown', 'no_answer', 'the provider did not answer in time');
+
 function exchange(seconds, method, url, headers, body) {
   return new Promise((resolve, reject) => {
     let connected = false;
-    const noAnswer = () => new Outcome('unknown', 'no_answer', 'the provider did not answer in time');
     const cut = () => (connected
       ? new Outcome('unknown', 'connection_cut', 'the provider did not answer in time')
       : new Outcome('down', 'unreachable', 'the provider cannot be reached'));

@@ -7,6 +7,7 @@
 'use strict';
 
 const fs = require('node:fs');
+const net = require('node:net');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
 
@@ -155,7 +156,7 @@ async function answerCall(description, connect, call, run) {
     const secrets = {};
     for (const [name, value] of Object.entries(connection?.secrets ?? {})) secrets[name] = value.toString();
     const provider = connect({ settings: connection?.settings ?? {}, secrets });
-    const hosts = hostsOf(description.hosts, { ...connection?.settings, ...secrets });
+    const hosts = hostsOf(description.hosts, connection?.settings, secrets);
     return await run(provider, { secondsLeft: () => (end - Date.now()) / 1000, requestID, hosts }, call.request);
   } catch (error) {
     if (error instanceof Outcome) throw error;
@@ -166,13 +167,21 @@ async function answerCall(description, connect, call, run) {
   }
 }
 
-// hostsOf returns the hosts of a description. A field in braces stands for the host in its value.
-function hostsOf(named, fields) {
-  return named.map((host) => {
-    if (!host.startsWith('{')) return host.toLowerCase();
-    const value = fields[host.slice(1, -1)] ?? '';
-    return URL.canParse(value) ? new URL(value).hostname : '';
-  });
+// hostsOf returns the hosts of a description. A field in braces stands for the host in its value. A
+// secret that is not a URL is a token or a password, and contains no host.
+function hostsOf(named, settings, secrets) {
+  const urls = Object.entries(secrets).filter(([, value]) => value.includes('://'));
+  const fields = { ...settings, ...Object.fromEntries(urls) };
+  return named.map((host) => (host.startsWith('{') ? hostIn(fields[host.slice(1, -1)] ?? '') : host.toLowerCase()));
+}
+
+// hostIn returns the host in a URL, in host:port, or in a value that is only a host. Else it returns an
+// empty text.
+function hostIn(value) {
+  const [text] = value.trim().split('#'); // the part after the # can be a token
+  if (net.isIPv6(text)) return `[${text}]`; // as URL writes it
+  const url = text.includes('://') ? text : `http://${text}`;
+  return URL.canParse(url) ? new URL(url).hostname : '';
 }
 
 // toMessage converts a description from the form that `describe` prints.

@@ -29,7 +29,10 @@ def request(call, scope, method, url, headers, body=None):
     Raises an outcome when there is no complete answer, and for 408, 429 and all statuses from 500.
     """
     _check_wait(scope)
-    deadline = time.monotonic() + max(0.0, min(MAX_SECONDS, call.time_left()))
+    left = min(MAX_SECONDS, call.time_left())
+    if left <= 0:
+        raise Outcome("unknown", "no_answer", "the provider did not answer in time")
+    deadline = time.monotonic() + left
     status, answer_headers, content = _exchange(call.hosts, deadline, method, url, headers, body)
     _raise_for(scope, status, answer_headers)
     try:

@@ -9,6 +9,7 @@ cryptography are imported only in a process that the host started. The commands 
 import argparse
 import base64
 import datetime
+import ipaddress
 import json
 import os
 import signal
@@ -210,7 +211,7 @@ class _Services:
             try:
                 connection = Connection(dict(request.connection.settings),
                                         {n: v.decode() for n, v in request.connection.secrets.items()})
-                call = Call(lambda: context.time_remaining() or 60.0, request_id, _hosts(self.description.hosts, connection))
+                call = Call(lambda: _time_left(context), request_id, _hosts(self.description.hosts, connection))
                 return run(self.connect(connection), call, request)
             except Outcome as outcome:
                 failure = outcome
@@ -241,11 +242,32 @@ class _Services:
         return b"".join(fields)
 
 
+def _time_left(context):
+    """Returns the seconds until the deadline of a call, 60 for a call without a deadline."""
+    left = context.time_remaining()
+    return 60.0 if left is None else left
+
+
 def _hosts(named, connection):
-    """Returns the hosts of a description. A field in braces stands for the host in its value."""
-    fields = connection.settings | connection.secrets
-    values = (fields.get(h[1:-1], "") if h.startswith("{") else "//" + h for h in named)
-    return [urllib.parse.urlsplit(v).hostname or "" for v in values]
+    """Returns the hosts of a description. A field in braces stands for the host in its value.
+
+    A secret that is not a URL is a token or a password, and contains no host.
+    """
+    fields = connection.settings | {n: v for n, v in connection.secrets.items() if "://" in v}
+    return [_host_in(fields.get(h[1:-1], "") if h.startswith("{") else h) for h in named]
+
+
+def _host_in(value):
+    """Returns the host in a URL, in host:port, or in a value that is only a host. Else an empty text."""
+    value = value.strip().partition("#")[0]  # the part after the # can be a token
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        pass
+    try:
+        return urllib.parse.urlsplit(value if "://" in value else "//" + value).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _varint(number):
