@@ -283,11 +283,32 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 	})
 }
 
-// positionAt returns the sequence number just before the first event at or after a time.
+// maxDisorder exceeds the time by which an event of a log can be later than the event after it. The
+// clocks of processes differ, and a process reads its clock before it waits for the log.
+const maxDisorder = 10 * time.Minute
+
+// positionAt returns the sequence number just before the first event at or after a time. The log can
+// have millions of events, so a binary search finds events that are certainly earlier.
 func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
+	at = storedTime(at)
+	earlier, end := log.DroppedSequence, log.LastSequence
+	for earlier < end {
+		middle := earlier + (end-earlier)/2
+		var next []eventRow
+		err := tx.NewSelect().Model(&next).Column("sequence", "created_at").Where("e.account_id = ?", log.AccountID).
+			Where("e.sequence > ?", middle).Order("e.sequence").Limit(1).Scan(ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case len(next) == 0, !next[0].CreatedAt.Before(at.Add(-maxDisorder)):
+			end = middle
+		default:
+			earlier = next[0].Sequence
+		}
+	}
 	var first []int64
 	err := tx.NewSelect().Model((*eventRow)(nil)).Column("sequence").Where("e.account_id = ?", log.AccountID).
-		Where("e.created_at >= ?", storedTime(at)).Order("e.sequence").Limit(1).Scan(ctx, &first)
+		Where("e.sequence > ?", earlier).Where("e.created_at >= ?", at).Order("e.sequence").Limit(1).Scan(ctx, &first)
 	if err != nil || len(first) == 0 {
 		return log.LastSequence, err
 	}
