@@ -20,16 +20,22 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// validState is replaced in an input by the state of a connect link that waits for an
-// administrator. Each process of a fuzzing run has its own links.
-const validState = "VALID-STATE"
+// These words are replaced in an input by values of connect links of this process. Each process of a
+// fuzzing run has its own links.
+const (
+	validState  = "VALID-STATE"  // the state of a link that waits for an administrator
+	validSignIn = "VALID-SIGNIN" // the query with which an administrator returns from the sign-in
+	validCookie = "VALID-COOKIE" // the name and value of the cookie of that browser
+	validCSRF   = "VALID-CSRF"   // the token of a page that asks to confirm the connection
+	validOffer  = "VALID-OFFER"  // the name and value of the cookie of that page
+)
 
 // growthInterval is the number of requests between two checks of the memory. Each check also renews
-// the state, because a request can complete or expire the earlier one.
+// the links, because a request can complete or expire the earlier ones.
 const growthInterval = 500
 
 // FuzzRequestsWithoutKey sends arbitrary requests of a client without an API key to all paths: the
-// pages, the operations, and the connect pages with a valid state. None is answered with a 5xx, and
+// pages, the operations, and each step of the connect pages with values that it accepts. None is answered with a 5xx, and
 // the memory of the process does not grow.
 func FuzzRequestsWithoutKey(f *testing.F) {
 	env := newTestEnv(f)
@@ -56,6 +62,10 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 		add("POST", "/connect/microsoft365/confirm", form, query+"&decision=connect")
 	}
 	add("POST", "/v1/tenants", "application/json", `{"a":1}`)
+	f.Add("GET", "/connect/microsoft365/signin?"+validSignIn, "", "", "Cookie", validCookie)
+	for _, body := range []string{"decision=connect&csrf=" + validCSRF, "decision=cancel&csrf=" + validCSRF, "decision=connect&csrf=x", "decision=connect"} {
+		f.Add("POST", "/connect/microsoft365/confirm", form, body, "Cookie", validOffer)
+	}
 	var (
 		requests int
 		fill     *strings.Replacer
@@ -63,7 +73,10 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	)
 	f.Fuzz(func(t *testing.T, method, target, contentType, body, header, value string) {
 		if requests++; requests%growthInterval == 1 {
-			fill = strings.NewReplacer(validState, pendingState(t, handler, env.accountA.key))
+			signIn, cookie := env.returnFromSignIn(t, handler)
+			csrf, offer := env.openOffer(t, handler)
+			fill = strings.NewReplacer(validState, newConnectLink(t, handler, env.accountA.key).Query().Get("state"),
+				validSignIn, signIn, validCookie, cookie, validCSRF, csrf, validOffer, offer)
 			memory.check(t, requests)
 		}
 		target = fill.Replace(target)
@@ -74,7 +87,7 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(fill.Replace(body)))
 		r.Method, r.URL, r.RequestURI = method, at, target
 		r.Header["Content-Type"] = []string{contentType}
-		r.Header[http.CanonicalHeaderKey(header)] = []string{value}
+		r.Header[http.CanonicalHeaderKey(header)] = []string{fill.Replace(value)}
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, r)
 		if recorder.Code >= http.StatusInternalServerError {
@@ -141,8 +154,8 @@ func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	}
 }
 
-// pendingState returns the state of a connect link that waits for an administrator.
-func pendingState(t testing.TB, handler http.Handler, key string) string {
+// newConnectLink returns a new connect link of an account.
+func newConnectLink(t testing.TB, handler http.Handler, key string) *url.URL {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/v1/tenants/connect-url", nil)
 	r.Header.Set("Authorization", "Bearer "+key)
@@ -158,5 +171,45 @@ func pendingState(t testing.TB, handler http.Handler, key string) string {
 	if err != nil || link.Query().Get("state") == "" {
 		t.Fatalf("no state in %q: %v", answer.URL, err)
 	}
-	return link.Query().Get("state")
+	return link
+}
+
+// returnFromSignIn takes an administrator through the consent and the sign-in. It returns the query
+// of the redirect back to tenantry, and the cookie of the browser.
+func (env *testEnv) returnFromSignIn(t testing.TB, handler http.Handler) (query, cookie string) {
+	t.Helper()
+	administrator := "admin@t" + strings.ReplaceAll(string(env.accountA.tenant), "-", "")[:8] + ".onmicrosoft.com"
+	visit := func(page string) string {
+		query, err := env.platform.Visit(page, administrator, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return query
+	}
+	consent := visit(newConnectLink(t, handler, env.accountA.key).String())
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/connect/microsoft365/callback?"+consent, nil))
+	cookies := recorder.Result().Cookies()
+	if recorder.Code != http.StatusSeeOther || len(cookies) != 1 {
+		t.Fatalf("the callback is answered %d %s", recorder.Code, recorder.Body)
+	}
+	return visit(recorder.Header().Get("Location")), cookies[0].Name + "=" + cookies[0].Value
+}
+
+var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+
+// openOffer takes an administrator to the page that asks to confirm the connection. It returns the
+// token of the page and the cookie of the browser.
+func (env *testEnv) openOffer(t testing.TB, handler http.Handler) (csrf, cookie string) {
+	t.Helper()
+	query, cookie := env.returnFromSignIn(t, handler)
+	r := httptest.NewRequest(http.MethodGet, "/connect/microsoft365/signin?"+query, nil)
+	r.Header.Set("Cookie", cookie)
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, r)
+	found := csrfField.FindStringSubmatch(recorder.Body.String())
+	if recorder.Code != http.StatusOK || found == nil {
+		t.Fatalf("the sign-in is answered %d %s", recorder.Code, recorder.Body)
+	}
+	return found[1], cookie
 }
