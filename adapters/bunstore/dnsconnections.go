@@ -107,11 +107,20 @@ func orDNSConnectionNotFound(err error) error {
 
 // SaveDNSConnectionTest implements ports.DNSConnections.
 func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Connection) error {
-	return s.db.Run(ctx, "save test of DNS connection", func(ctx context.Context, db bun.IDB) error {
-		res, err := db.NewUpdate().Model((*dnsConnectionRow)(nil)).
+	return s.inTransaction(ctx, "save test of DNS connection", func(ctx context.Context, tx bun.IDB) error {
+		var row dnsConnectionRow
+		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.account_id = ?", accountKey(c.AccountID)).
+			Where("dc.id = ?", ident.Lookup(c.ID)), "dc").Scan(ctx)
+		if err != nil {
+			return orDNSConnectionNotFound(err)
+		}
+		if row.TestedAt.After(storedTime(c.TestedAt)) {
+			return nil
+		}
+		_, err = tx.NewUpdate().Model((*dnsConnectionRow)(nil)).
 			Set("status = ?", storedText(string(c.Status))).Set("zones_visible = ?", c.ZonesVisible).Set("tested_at = ?", storedTime(c.TestedAt)).
-			Where("account_id = ?", accountKey(c.AccountID)).Where("id = ?", ident.Lookup(c.ID)).Exec(ctx)
-		return requireRow(res, err, dnsConnectionNotFound())
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		return err
 	})
 }
 

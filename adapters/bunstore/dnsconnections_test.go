@@ -83,6 +83,10 @@ func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
 		if !bytes.Equal(credential, []byte{0, 1, 255}) {
 			t.Fatalf("the credential is %v", credential)
 		}
+		older := want
+		older.Status, older.TestedAt = dnsconnection.Connected, now.Add(time.Minute)
+		must(t, "save an older test", s.SaveDNSConnectionTest(t.Context(), older))
+		requireDNSConnections(t, s, ann, want, other)
 	})
 }
 

@@ -48,14 +48,22 @@ func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
 
-// Try is Do for a function that may fail. If fn fails, Try restores the value that was last saved,
-// and returns the error.
+// Try is Do for a function that may fail. If fn or the saving fails, Try restores the value that was
+// last saved, and returns the error.
 func (f *File[T]) Try(fn func(*T) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := fn(&f.value); err != nil {
+	err := fn(&f.value)
+	if err == nil {
+		err = f.save()
+	}
+	if err != nil {
 		return errors.Join(err, f.restoreSaved())
 	}
+	return nil
+}
+
+func (f *File[T]) save() error {
 	raw, err := json.Marshal(f.value)
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
@@ -71,6 +79,9 @@ func (f *File[T]) Try(fn func(*T) error) error {
 }
 
 func (f *File[T]) restoreSaved() error {
+	if f.saved == nil { // OpenFile could not save the first value
+		return nil
+	}
 	var saved T
 	if err := json.Unmarshal(f.saved, &saved); err != nil {
 		return fmt.Errorf("undo a change: %w", err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +106,30 @@ func TestFileKeepsChanges(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v: others can read the state", info.Mode(), err)
 	}
+}
+
+// TestFileForgetsAChangeThatIsNotSaved makes the saving fail. The value is that of the disk.
+func TestFileForgetsAChangeThatIsNotSaved(t *testing.T) {
+	type state struct{ Name string }
+	folder := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := simulate.OpenFile(filepath.Join(folder, "state.json"), state{"saved"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Do(func(s *state) { s.Name = "lost" }); err == nil || !strings.Contains(err.Error(), "save state") {
+		t.Errorf("got %v", err)
+	}
+	f.View(func(s *state) {
+		if s.Name != "saved" {
+			t.Errorf("the value is %q", s.Name)
+		}
+	})
 }
 
 func TestOpenFileRefusesInvalidContent(t *testing.T) {
