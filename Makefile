@@ -7,8 +7,8 @@ COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 PLUGINS := $(notdir $(patsubst %/main.go,%,$(wildcard plugins/*/main.go)))
 MODULES := $(patsubst %/go.mod,%,$(wildcard plugins/*/go.mod))
-# The end-to-end tests take longest, so they begin first.
-PACKAGES ?= ./app/e2e ./...
+# The packages whose tests take longest begin first.
+PACKAGES ?= ./app/e2e ./plugins/template ./plugins/mail-microsoft365 ./plugins/conformance ./adapters/queue ./adapters/bunstore ./...
 
 # All builds share the compiled packages, because these contain no path of this folder and
 # no C code. So it does not matter whether gcc is installed. Only the race detector needs C.

@@ -54,7 +54,7 @@ func (s *sender) StartSignIn(ctx context.Context, _ string) (integration.SignIn,
 }
 
 func (s *sender) SignIn(ctx context.Context, _ string) (integration.Progress, error) {
-	return integration.Progress{}, s.end(ctx, "SignIn")
+	return integration.Progress{State: integration.SignInPending}, s.end(ctx, "SignIn")
 }
 
 func (s *sender) Remove(ctx context.Context, _ string) error { return s.end(ctx, "Remove") }

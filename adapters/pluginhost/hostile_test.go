@@ -28,7 +28,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
 		t.Fatalf("the host allocated %d MiB", grown>>20)
 	}
-	if _, err := tenantOf(h, "giant", "").SMTPAuth(t.Context()); err != nil {
+	if _, err := tenantOf(h, "giant", "").Bootstrap(t.Context()); err != nil {
 		t.Fatalf("the next call: %v", err)
 	}
 	// The SDK refuses to send a message that is too large.
@@ -42,7 +42,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
 	liar := tenantOf(h, "garbler", "", logCalls(t, logged, "garbler"))
-	before, err := liar.SMTPAuth(t.Context())
+	before, err := liar.Bootstrap(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,8 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 			t.Errorf("the %s: %v", name, err)
 		}
 	}
-	if after, err := liar.SMTPAuth(t.Context()); err != nil || after != before {
-		t.Errorf("the next call: process %s, before %s, %v", after, before, err)
+	if after, err := liar.Bootstrap(t.Context()); err != nil || after != before {
+		t.Errorf("the next call: process %s, before %s, %v", after.Message, before.Message, err)
 	}
 	if s := h.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
 		t.Errorf("status %+v", s)

@@ -84,9 +84,9 @@ func (services) AddDomain(context.Context, *proto.DomainRequest) (*proto.Platfor
 	return &proto.PlatformDomain{Name: "garbled.example"}, nil
 }
 
-// SMTPAuth returns the process id as the state.
-func (services) SMTPAuth(context.Context, *proto.TenantRequest) (*proto.SMTPAuthAnswer, error) {
-	return &proto.SMTPAuthAnswer{State: strconv.Itoa(os.Getpid())}, nil
+// Bootstrap returns the process id as the message.
+func (services) Bootstrap(context.Context, *proto.TenantRequest) (*proto.Progress, error) {
+	return &proto.Progress{Status: "ready", Message: strconv.Itoa(os.Getpid())}, nil
 }
 
 // gibibyteCodec encodes a profile as 1 GiB of zeros. It repeats one block of 1 MiB.
