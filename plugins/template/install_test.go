@@ -28,7 +28,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
-	"github.com/tenantry/tenantry/plugins/template"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -77,7 +76,7 @@ func describe(t *testing.T, dir, name string) error {
 // folders. A changed file is refused. A file that is added, even one that the interpreter would
 // prefer, is not loaded.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
-	eachTemplate(t, template.Kinds, func(t *testing.T, p plugin) {
+	eachTemplate(t, allKinds, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)
 		if e.Name != "acme" || e.Kind != p.kind || e.File != p.kind+"-acme" {
 			t.Fatalf("the entry is %+v", e)
