@@ -84,9 +84,9 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 	})
 }
 
-// TestChangeBetweenTwoRemovals checks that a repeated removal reports a change of the domain that was
+// TestRepeatedRemovalReportsAnEarlierChange checks that a repeated removal reports a change of the domain that was
 // stored after the first removal began.
-func TestChangeBetweenTwoRemovals(t *testing.T) {
+func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)

@@ -213,7 +213,7 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 	})
 }
 
-func TestAccountsBehind(t *testing.T) {
+func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b, c := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
 		for _, owner := range []access.AccountID{a, b, c} {
@@ -376,7 +376,7 @@ func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 	})
 }
 
-func TestRedeliverAndReplay(t *testing.T) {
+func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		hook, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
@@ -498,7 +498,7 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 	})
 }
 
-func TestDueWebhooksAndHealth(t *testing.T) {
+func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
 		var hooks []webhook.Webhook

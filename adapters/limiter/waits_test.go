@@ -19,7 +19,7 @@ func expectWait(t *testing.T, w ports.Waits, scope string, want time.Duration) {
 	}
 }
 
-func TestWaits(t *testing.T) {
+func TestWaitsLastAsLongAsRequestedInAllReplicas(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
 		l := open(t, limiter.Options{})

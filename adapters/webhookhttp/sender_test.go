@@ -271,7 +271,7 @@ func TestMessagesAreSent(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"": 0, "x": 0, "-5": 0, "1.5": 0, "30": 30 * time.Second, "86400": 24 * time.Hour,
