@@ -142,8 +142,8 @@ func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, cre
 	return err
 }
 
-// copyBounds copies the bounds and the creator of the key from to the key to. If from has no row,
-// to gets none either.
+// copyBounds copies the bounds and the creator of one key to another. If the first key has no bounds
+// row, the second gets none.
 func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 	_, err := tx.NewRaw("INSERT INTO api_key_bounds (key_id, scopes, tenants, networks, expires_at, created_by) "+
 		"SELECT ?, scopes, tenants, networks, expires_at, created_by FROM api_key_bounds WHERE key_id = ?", to, from).Exec(ctx)
@@ -313,8 +313,8 @@ func onlyVisible(ctx context.Context, q *bun.SelectQuery, column string) *bun.Se
 }
 
 // ofVisibleTenant returns the SQL condition that a row belongs to a visible tenant, with its
-// argument. rows is the alias of a table with the columns account_id and tenant_id. The condition is
-// empty if all tenants are visible.
+// argument. rows is the alias of a table with the columns account_id and tenant_id. The condition
+// is empty if all tenants are visible.
 func ofVisibleTenant(ctx context.Context, rows string) (condition string, args []any) {
 	tenants, limited := ports.VisibleTenants(ctx)
 	if !limited {

@@ -72,7 +72,7 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	const none = "none"
 	for i, tt := range []struct {
 		name          string
-		first, second string // an empty second means the records of first; none means that the server lacks the zone
+		first, second string // none: the server lacks the zone; an empty second: the records of first
 		serial        int    // SOA serial of the second server
 		want          expectation
 	}{

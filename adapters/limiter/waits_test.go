@@ -32,7 +32,7 @@ func TestWaitsLastAsLongAsRequestedInAllReplicas(t *testing.T) {
 	})
 }
 
-// testWaits sets waits through a, and checks that b knows these waits.
+// testWaits sets waits through a, and checks that b returns these waits.
 func testWaits(t *testing.T, a, b ports.Waits) {
 	if left := a.Wait(t.Context(), "tenant", 2*time.Hour); left != 2*time.Hour {
 		t.Errorf("%s left of a new wait", left)

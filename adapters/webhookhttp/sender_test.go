@@ -118,9 +118,9 @@ func answer(query []byte, lookup func(string) ([]string, bool)) []byte {
 }
 
 // TestForbiddenURLsAreRefused checks that each URL is refused when a webhook is created. It also
-// sends a message to each, because the check of the connection must not depend on the first check.
-// The sender itself must refuse. At most of these addresses no server listens, so any other error
-// would prove nothing.
+// sends a message to each URL, because the check of the connection must not depend on the first
+// check. The test requires the sender's own refusal. At most of these addresses no server listens,
+// so another error would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
 		t.Fatalf("only %d URLs", len(forbiddenURLs))
@@ -167,8 +167,8 @@ func endpoint(t *testing.T, handle http.HandlerFunc) (address string, roots *x50
 	return server.URL, roots
 }
 
-// TestTheConnectionIsChecked checks that a host gets no connection if it resolves to a public address
-// when its URL is checked, and to a private address when a message is sent.
+// TestTheConnectionIsChecked checks that a host gets no connection if it resolves to a public
+// address when its URL is checked, and to a private address when a message is sent.
 func TestTheConnectionIsChecked(t *testing.T) {
 	for _, a := range []struct{ public, private string }{{"93.184.216.34", "127.0.0.1"}, {"2606:2800:220:1::1", "::1"}} {
 		t.Run(a.private, func(t *testing.T) {
