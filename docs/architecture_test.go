@@ -22,9 +22,9 @@ var coreLibraries = map[string]bool{
 	"golang.org/x/net/publicsuffix": true,
 }
 
-// TestImports checks every import of the repository against the tables of architecture.md.
+// TestImports checks every import of the repository against the tables of imports.md.
 func TestImports(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestImports(t *testing.T) {
 // TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import what
 // the plugin may, the suites, and the programs and servers that this repository has for tests.
 func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 
 // TestImportsNoticesViolations checks that one violation of each kind is found.
 func TestImportsNoticesViolations(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func violations(list string, allowed, homes map[string][]string) []string {
 		pkg := strings.TrimPrefix(fields[0], module)
 		row := rowOf(pkg, allowed)
 		if row == "" {
-			found = append(found, pkg+" has no row in the table of architecture.md")
+			found = append(found, pkg+" has no row in the table of imports.md")
 			continue
 		}
 		for _, imp := range fields[1:] {
@@ -210,7 +210,7 @@ func table(t *testing.T, page, column string) map[string][]string {
 		}
 	}
 	if len(rows) == 0 {
-		t.Fatalf("architecture.md has no table with a column %q", column)
+		t.Fatalf("imports.md has no table with a column %q", column)
 	}
 	return rows
 }
