@@ -80,7 +80,7 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	zone := sdk.Zone{ID: z.ID, Name: sdk.PlainName(z.Name), NameServers: sdk.FindSet(sets, name, sdk.NS).Values}
 	switch {
 	case zone.ID == "":
-		return sdk.Zone{}, sdk.BrokenAnswer("another_zone")
+		return sdk.Zone{}, sdk.BrokenAnswer("different_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
 		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
 	}
@@ -103,7 +103,7 @@ func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, 
 		return json.NewDecoder(body).Decode(&z)
 	})
 	if err == nil && sdk.PlainName(z.Name) != sdk.PlainName(apex) {
-		err = sdk.BrokenAnswer("another_zone")
+		err = sdk.BrokenAnswer("different_zone")
 	}
 	return z, err
 }

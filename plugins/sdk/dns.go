@@ -142,7 +142,7 @@ func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.C
 	}
 	for _, c := range changes {
 		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
-			return nil, BrokenAnswer("written_but_not_there")
+			return nil, BrokenAnswer("missing_after_write")
 		}
 	}
 	return sets, nil

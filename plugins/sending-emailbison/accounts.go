@@ -84,7 +84,7 @@ func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.A
 	var found []sdk.Account
 	for _, doc := range docs {
 		if doc.ID == "" || doc.Email == "" {
-			return nil, false, 0, sdk.BrokenAnswer("nonsense")
+			return nil, false, 0, sdk.BrokenAnswer("unexpected_answer")
 		}
 		found = append(found, doc.toAccount())
 	}

@@ -74,7 +74,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	case err != nil:
 		return sdk.Account{}, err
 	case !sdk.SameAddress(a.Email, address):
-		return sdk.Account{}, sdk.BrokenAnswer("another_account")
+		return sdk.Account{}, sdk.BrokenAnswer("different_account")
 	}
 	return a.account(), nil
 }
@@ -124,7 +124,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	case len(listed.Items) == 0:
 		return page, nil
 	case cursor != "" && listed.Next == cursor:
-		return sdk.Page{}, sdk.BrokenAnswer("listing_in_a_circle")
+		return sdk.Page{}, sdk.BrokenAnswer("repeated_cursor")
 	}
 	page.Next = listed.Next
 	return page, nil
@@ -142,7 +142,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	case errors.Is(err, errNotFound):
 		return nil
 	case err == nil && !sdk.SameAddress(removed.Email, account):
-		return sdk.BrokenAnswer("another_account")
+		return sdk.BrokenAnswer("different_account")
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	case err != nil:
 		return sdk.TransportError(err)
 	case json.Unmarshal(body, out) != nil:
-		return sdk.BrokenAnswer("nonsense")
+		return sdk.BrokenAnswer("unexpected_answer")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 	case answer.SessionID == "":
 		return sdk.SignInSession{}, sdk.BrokenAnswer("session_without_id")
 	case !sdk.SignInLink(answer.AuthURL, p.authHosts):
-		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_of_different_host")
 	}
 	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
 }

@@ -131,7 +131,7 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 		}
 	}
 	if overlapMissing {
-		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
+		return sdk.Page{}, sdk.BrokenAnswer("list_changed")
 	}
 	if len(docs) < perPage {
 		return page, nil

@@ -46,7 +46,7 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	for _, raw := range list {
 		var object members
 		if json.Unmarshal(raw, &object) != nil {
-			return nil, sdk.BrokenAnswer("sender_of_another_shape")
+			return nil, sdk.BrokenAnswer("unexpected_sender")
 		}
 		if inner, ok := object.list(groupNames); ok {
 			inFolder, err := flatten(inner)

@@ -118,11 +118,11 @@ func (p *platform) list(ctx context.Context, offset, limit int, filter url.Value
 	}
 	found, ok := decodeList[accountDoc](body)
 	if !ok {
-		return nil, sdk.BrokenAnswer("nonsense")
+		return nil, sdk.BrokenAnswer("unexpected_answer")
 	}
 	for _, doc := range found {
 		if doc.ID == "" || doc.address() == "" {
-			return nil, sdk.BrokenAnswer("nonsense")
+			return nil, sdk.BrokenAnswer("unexpected_answer")
 		}
 	}
 	return found, nil
@@ -136,7 +136,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 		return nil
 	}
 	if _, isObject := decodeProblem(body); err == nil && !isObject {
-		return sdk.BrokenAnswer("nonsense")
+		return sdk.BrokenAnswer("unexpected_answer")
 	}
 	return err
 }
