@@ -234,6 +234,22 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	return options
 }
 
+// Operations returns the names that budgets, metrics and spans have for the calls of a kind of plugin.
+func Operations(kind Kind) []string {
+	file := map[Kind]protoreflect.FileDescriptor{
+		KindMail: proto.File_plugins_proto_mail_proto, KindDNS: proto.File_plugins_proto_dns_proto, KindSending: proto.File_plugins_proto_sending_proto,
+	}[kind]
+	if file == nil {
+		return nil
+	}
+	methods := file.Services().Get(0).Methods()
+	names := make([]string, 0, methods.Len())
+	for i := range methods.Len() {
+		names = append(names, snakeCase(string(methods.Get(i).Name())))
+	}
+	return names
+}
+
 // snakeCase converts the name of a method: EnableSMTPAuth to enable_smtp_auth.
 func snakeCase(name string) string {
 	var out strings.Builder
