@@ -7,6 +7,7 @@
 //   - calls.go: Calls, the interceptor that measures the calls of providers.
 //   - jobs.go: Jobs, the spans of provisioning jobs; DomainChecks, the metric of DNS checks.
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.
+//   - webhooks.go: Webhooks, the metrics of the messages to webhooks.
 //   - log.go: Logger, the structured log with trace ids; Traceparent, for stored requests.
 //   - exemplar.go: traceOnly, which limits exemplars to trace ids.
 package telemetry
