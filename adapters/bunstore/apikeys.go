@@ -151,8 +151,8 @@ func (s *Store) Member(ctx context.Context, owner access.AccountID, email string
 	return member, err
 }
 
-// RotateKey implements ports.Keys. It locks the account. Otherwise an account that is being closed at
-// the same time could keep the new key.
+// RotateKey implements ports.Keys. It locks the account. Otherwise an account that is being closed
+// at the same time could keep the new key.
 func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error {
 	row := newKeyRow(fresh)
 	row.AccountID = accountKey(owner)

@@ -311,8 +311,8 @@ func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (a
 	return access.AccountID(row.AccountID), row.session(), err
 }
 
-// AdvanceConnectSession implements ports.ConnectSessions. A renewal deletes the flow of the link that it
-// replaces, so a flow that exists belongs to the current link.
+// AdvanceConnectSession implements ports.ConnectSessions. A renewal deletes the flow of the link
+// that it replaces, so a flow that exists belongs to the current link.
 func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error {
 	return s.db.RunWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(to)).

@@ -222,8 +222,8 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted p
 	return events, err
 }
 
-// skipToOffset returns the span that contains the event at offset, and the number of events to skip in
-// this span.
+// skipToOffset returns the span that contains the event at offset, and the number of events to skip
+// in this span.
 func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, rest int) {
 	for _, span = range spans {
 		if offset < span.Events {

@@ -180,9 +180,9 @@ func (s *Store) signalEvents() {
 	}
 }
 
-// cursorAfterEnd returns the error for a cursor after the end of the log. Such a cursor was issued to
-// a different account, or before the database was restored from a backup. If it were accepted, its
-// reader would miss all events up to it.
+// cursorAfterEnd returns the error for a cursor after the end of the log. Such a cursor was issued
+// to a different account, or before the database was restored from a backup. If it were accepted,
+// its reader would miss all events up to it.
 func cursorAfterEnd() error {
 	return fault.InvalidRequest.With("the cursor is after the end of the log of this account; begin without a cursor")
 }

@@ -190,8 +190,8 @@ func TestReadersOfEventsMissNone(t *testing.T) {
 	})
 }
 
-// TestCursorAfterTheEndIsRefused reads a log with a cursor of a different account, whose log is longer.
-// A cursor at the end of the log is accepted.
+// TestCursorAfterTheEndIsRefused reads a log with a cursor of a different account, whose log is
+// longer. A cursor at the end of the log is accepted.
 func TestCursorAfterTheEndIsRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")

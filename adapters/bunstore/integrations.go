@@ -192,8 +192,8 @@ func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, 
 	return rows, s.db.LockRowsToDelete(q, "ig").Scan(ctx)
 }
 
-// removeIntegrations deletes integrations that lockIntegrations returned, with their credentials and
-// connections.
+// removeIntegrations deletes integrations that lockIntegrations returned, with their credentials
+// and connections.
 func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string, rows []integrationRow) error {
 	if len(rows) == 0 {
 		return nil

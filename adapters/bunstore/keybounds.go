@@ -313,8 +313,8 @@ func onlyVisible(ctx context.Context, q *bun.SelectQuery, column string) *bun.Se
 }
 
 // ofVisibleTenant returns the SQL condition that a row belongs to a visible tenant, with its
-// argument. rows is the alias of a table with the columns account_id and tenant_id. The condition is
-// empty if all tenants are visible.
+// argument. rows is the alias of a table with the columns account_id and tenant_id. The condition
+// is empty if all tenants are visible.
 func ofVisibleTenant(ctx context.Context, rows string) (condition string, args []any) {
 	tenants, limited := ports.VisibleTenants(ctx)
 	if !limited {

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// forgottenRow is a domain that discoveries leave out if it has no row. If the domain has a row, its
-// removal at the platform began at ForgottenAt.
+// forgottenRow is a domain that discoveries leave out if it has no row. If the domain has a row,
+// its removal at the platform began at ForgottenAt.
 type forgottenRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
@@ -185,8 +185,8 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 	})
 }
 
-// RemoveDomain implements ports.Removals. It locks the domain as a reservation of mailboxes does, so
-// that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
+// RemoveDomain implements ports.Removals. It locks the domain as a reservation of mailboxes does,
+// so that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
 func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
 		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(d.ID))

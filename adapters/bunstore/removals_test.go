@@ -38,8 +38,8 @@ func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Tim
 	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), f))
 }
 
-// TestDomainRemovalBeginsOnce checks that only one removal of a domain begins, until that removal is
-// cancelled or the domain is reserved again.
+// TestDomainRemovalBeginsOnce checks that only one removal of a domain begins, until that removal
+// is cancelled or the domain is reserved again.
 func TestDomainRemovalBeginsOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -84,8 +84,8 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 	})
 }
 
-// TestChangeBetweenTwoRemovals checks that a repeated removal reports a change of the domain that was
-// stored after the first removal began.
+// TestChangeBetweenTwoRemovals checks that a repeated removal reports a change of the domain that
+// was stored after the first removal began.
 func TestChangeBetweenTwoRemovals(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

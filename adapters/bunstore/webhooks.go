@@ -287,8 +287,8 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 // clocks of processes differ, and a process reads its clock before it waits for the log.
 const maxDisorder = 10 * time.Minute
 
-// positionAt returns the sequence number just before the first event at or after a time. The log can
-// have millions of events, so a binary search finds events that are certainly earlier.
+// positionAt returns the sequence number just before the first event at or after a time. The log
+// can have millions of events, so a binary search finds events that are certainly earlier.
 func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
 	at = storedTime(at)
 	earlier, end := log.DroppedSequence, log.LastSequence

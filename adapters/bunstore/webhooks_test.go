@@ -437,8 +437,8 @@ func TestRedeliverAndReplay(t *testing.T) {
 	})
 }
 
-// TestReplayFromATimeFindsTheFirstEvent draws times of events that are nearly in order, and compares the
-// position for each time with a search through all events.
+// TestReplayFromATimeFindsTheFirstEvent draws times of events that are nearly in order, and
+// compares the position for each time with a search through all events.
 func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
 	const size, dropped = 300, 20
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -797,8 +797,8 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 	})
 }
 
-// TestResultsAreSavedTogether saves results of several webhooks at once. Each result must change only
-// its own webhook.
+// TestResultsAreSavedTogether saves results of several webhooks at once. Each result must change
+// only its own webhook.
 func TestResultsAreSavedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")

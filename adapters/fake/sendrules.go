@@ -61,7 +61,8 @@ func (p *Platform) Turns(id tenant.GUID) []BlockChange {
 	return slices.Clone(p.tenants[id].blockChanges)
 }
 
-// recordBlockChanges compares the blocked senders with those at its last call, and records the changes.
+// recordBlockChanges compares the blocked senders with those at its last call, and records the
+// changes.
 func (t *state) recordBlockChanges() {
 	now := map[string]bool{}
 	for name, r := range t.rules {

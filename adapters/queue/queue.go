@@ -29,8 +29,8 @@ import (
 // Options configure both queues. A zero field has its default value.
 type Options struct {
 	Log *slog.Logger
-	// MaxHandlers is the maximum number of handlers that run in this process at the same time, 128 by
-	// default. It must be between 2 and 10,000.
+	// MaxHandlers is the maximum number of handlers that run in this process at the same time, 128
+	// by default. It must be between 2 and 10,000.
 	MaxHandlers int
 	// HandlerTimeout is the time limit of a handler, 45 s by default.
 	HandlerTimeout time.Duration
@@ -40,8 +40,8 @@ type Options struct {
 	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. It
 	// doubles with every failure, up to 60 times RetryDelay.
 	RetryDelay time.Duration
-	// PollInterval is how often River checks, while it has work, whether handlers in other processes
-	// have ended, 250 ms by default. Local ignores it.
+	// PollInterval is how often River checks, while it has work, whether handlers in other
+	// processes have ended, 250 ms by default. Local ignores it.
 	PollInterval time.Duration
 }
 

@@ -43,8 +43,8 @@ func readRequest(c net.Conn) {
 // hang waits until the sender closes the connection.
 func hang(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// TestAnEndpointHas15Seconds checks that an endpoint without an answer is given up after exactly
-// 15 seconds, wherever it hangs. That is a failed try, which is repeated. An answer before the limit
+// TestAnEndpointHas15Seconds checks that an endpoint without an answer is given up after exactly 15
+// seconds, wherever it hangs. That is a failed try, which is repeated. An answer before the limit
 // counts, even if its body never ends.
 func TestAnEndpointHas15Seconds(t *testing.T) {
 	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"

@@ -149,8 +149,8 @@ func unavailableFault(err error) error {
 	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(UnavailableRetry, "%s", detail), err)
 }
 
-// Wrap adds the operation to an error, and turns an unavailable database into a fault. It returns nil
-// for nil.
+// Wrap adds the operation to an error, and turns an unavailable database into a fault. It returns
+// nil for nil.
 func Wrap(ctx context.Context, operation string, err error) error {
 	if err == nil {
 		return nil

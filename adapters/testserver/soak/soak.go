@@ -17,8 +17,8 @@ import (
 // Variable is the environment variable that `make soak` sets.
 const Variable = "TENANTRY_SOAK"
 
-// SeedVariable is the environment variable with the seed of the samples. `make test` sets and prints
-// it.
+// SeedVariable is the environment variable with the seed of the samples. `make test` sets and
+// prints it.
 const SeedVariable = "TENANTRY_SEED"
 
 // On reports whether `make soak` runs the test. Then tests run all cases of each long test.
