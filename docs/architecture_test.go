@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package docs has the documents of the project, and the tests that check them.
+//
+//   - architecture_test.go: the imports of each package.
+//   - breaking_test.go: the guard against breaking changes of the API.
+//   - links_test.go: the links between pages, and the tests that pages name.
+//   - vendors_test.go: the files that may name a vendor.
 package docs
 
 import (
