@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestBreakingChanges changes a copy of the API document in a new repository. It checks which changes
+// TestGuardReportsBreakingChanges changes a copy of the API document in a new repository. It checks which changes
 // the guard of `make lint-api` reports as breaking. The guard compares with the last commit.
-func TestBreakingChanges(t *testing.T) {
+func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, replacement, report string }{
 		{"nothing changed", "", "", ""},
@@ -43,9 +43,9 @@ func TestBreakingChanges(t *testing.T) {
 	}
 }
 
-// TestAcceptedBreak checks that the guard accepts a breaking change whose report is in accepted.txt,
+// TestGuardAcceptsAListedBreak checks that the guard accepts a breaking change whose report is in accepted.txt,
 // and still reports other changes.
-func TestAcceptedBreak(t *testing.T) {
+func TestGuardAcceptsAListedBreak(t *testing.T) {
 	t.Parallel()
 	folder := repository(t)
 	change(t, folder, `        "402":`, `        "499":`)

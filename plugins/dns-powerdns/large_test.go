@@ -36,9 +36,9 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 	return p
 }
 
-// TestManyZones checks that Check accepts a server with thousands of zones. It refuses a list of
+// TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It refuses a list of
 // zones that is larger than maxZoneList.
-func TestManyZones(t *testing.T) {
+func TestCheckCountsThousandsOfZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
 	if n, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
@@ -54,8 +54,8 @@ func TestManyZones(t *testing.T) {
 	}
 }
 
-// TestLargeZones checks that a large zone is read, and that a zone larger than maxZone is refused.
-func TestLargeZones(t *testing.T) {
+// TestZoneAboveTheSizeLimitIsRefused checks that a large zone is read, and that a zone larger than maxZone is refused.
+func TestZoneAboveTheSizeLimitIsRefused(t *testing.T) {
 	zone := sdk.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
 	entry := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`

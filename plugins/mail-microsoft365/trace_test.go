@@ -257,9 +257,9 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	}
 }
 
-// TestSentQueryParameters checks that times are UTC without a zone, that they cover at least the
+// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, that they cover at least the
 // range, and that the next page begins exactly where the last one ended.
-func TestSentQueryParameters(t *testing.T) {
+func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	fake := newFakePlatform(t)
 	zone := time.FixedZone("", 3600)
 	from, to := time.Date(2026, 11, 2, 1, 0, 0, 5, zone), time.Date(2026, 11, 3, 1, 0, 0, 5, zone)

@@ -64,7 +64,7 @@ func pluginCommand(t *testing.T, role string, args ...string) *exec.Cmd {
 	return c
 }
 
-func TestPluginCommands(t *testing.T) {
+func TestCommandsPrintAndExitAsDocumented(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   []string

@@ -73,9 +73,9 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	}
 }
 
-// TestSuperAdminTokenActsInTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
+// TestSuperAdminTokenUsesTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
 // super-admin token, and that the plugin never selects a workspace itself.
-func TestSuperAdminTokenActsInTheSelectedWorkspace(t *testing.T) {
+func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	i := newInstance(t)
 	i.superAdmin(20)
 	p := i.with(superAdminToken, "")

@@ -24,7 +24,7 @@ func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
 	}
 }
 
-func TestSimulator(t *testing.T) {
+func TestSimulatorServesLinksAndKeepsItsState(t *testing.T) {
 	conformance.SendingSimulator(t, simulator.New, plugin(), `{"bad_key": 500}`)
 }
 

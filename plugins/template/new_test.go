@@ -126,7 +126,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 	}
 }
 
-func TestRename(t *testing.T) {
+func TestRenameReplacesOnlyTheWordOfTheTemplate(t *testing.T) {
 	for text, want := range map[string]string{
 		"dns-example":                                 "dns-acme",
 		"DNS provider Example.":                       "DNS provider Acme.",

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func TestConsentURL(t *testing.T) {
+func TestConsentURLHasScopeStateAndRedirect(t *testing.T) {
 	got := Host{URL: "https://login.microsoftonline.com", Credential: Credential{ClientID: clientID}}.ConsentURL(
 		"https://graph.microsoft.com/.default", "v1.state", "https://app.example.net/connect/microsoft365/callback")
 	want := "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=5f1c2b7e-0000-4c1d-9a2b-111122223333" +
@@ -30,7 +30,7 @@ func TestConsentURL(t *testing.T) {
 	}
 }
 
-func TestSignInURL(t *testing.T) {
+func TestSignInURLHasNonceAndCodeChallenge(t *testing.T) {
 	fake := newFakeLogin(t)
 	s := fake.signIn()
 	got, err := fake.host().SignInURL(t.Context(), s)
@@ -52,7 +52,7 @@ func TestSignInURL(t *testing.T) {
 	}
 }
 
-func TestRedeemCode(t *testing.T) {
+func TestRedeemCodeReturnsThePersonInTheToken(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = func(url.Values) (int, any) {
 		return http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "a", "expires_in": 3600, "id_token": fake.idToken(nil)}
@@ -77,7 +77,7 @@ func TestRedeemCode(t *testing.T) {
 	}
 }
 
-func TestIDTokenChecks(t *testing.T) {
+func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 	now := time.Now()
 	unix := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	sts := "https://sts.windows.net/"
@@ -119,7 +119,7 @@ func TestIDTokenChecks(t *testing.T) {
 	}
 }
 
-func TestForgedIDTokens(t *testing.T) {
+func TestForgedIDTokensAreRefused(t *testing.T) {
 	fake, other := newFakeLogin(t), newFakeLogin(t)
 	other.key = newKey()
 	good := fake.idToken(nil)

@@ -31,7 +31,7 @@ func tokenGranted(url.Values) (int, any) {
 	return http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3599, "ext_expires_in": 3599, "access_token": "t0ken"}
 }
 
-func TestTokenBySecret(t *testing.T) {
+func TestAppTokenIsRequestedWithTheSecret(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = tokenGranted
 	got, err := fake.host().AppToken(t.Context(), guid, graphScope)
@@ -46,7 +46,7 @@ func TestTokenBySecret(t *testing.T) {
 	}
 }
 
-func TestTokenByCertificate(t *testing.T) {
+func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = tokenGranted
 	der, text := newCertificate(t, fake.key)
@@ -193,7 +193,7 @@ func TestTokenLifetimeIsReadInAnyForm(t *testing.T) {
 	}
 }
 
-func TestPayload(t *testing.T) {
+func TestPayloadReadsTheClaimsOfAToken(t *testing.T) {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"sp-1","roles":["Exchange.ManageAsApp"]}`))
 	got, ok := Token{Value: secret.New("e30." + claims + ".sig")}.Payload()
 	if !ok || got.ObjectID != "sp-1" || !cmp.Equal(got.Roles, []string{"Exchange.ManageAsApp"}) {
