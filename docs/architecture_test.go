@@ -39,8 +39,9 @@ func TestEveryImportIsAllowed(t *testing.T) {
 	}
 }
 
-// TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import what
-// the plugin may, the suites, and the programs and servers that this repository has for tests.
+// TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import
+// what the plugin itself may import, the suites, and the programs and servers that this repository
+// has for tests.
 func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 	page, err := os.ReadFile("architecture.md")
 	if err != nil {
@@ -138,7 +139,7 @@ func violations(list string, allowed, homes map[string][]string) []string {
 	return found
 }
 
-// within reports whether dep and pkg are in the same folder of the given row. Such an import is always
+// within reports whether dep and pkg are in the same folder of this row. Such an import is always
 // allowed.
 func within(pkg, dep, row string) bool {
 	depth := strings.Count(row, "/") + 1

@@ -21,8 +21,8 @@ func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	if len(all) < 10 {
 		t.Fatalf("only %d pages: %v", len(all), all)
 	}
-	// This page is a part of the API page, and links to pages of the running service. A test beside it
-	// checks these links.
+	// This page is a part of the API page, and links to pages of the running service. A test in
+	// that package checks these links.
 	delete(all, "adapters/httpapi/openapi/introduction.md")
 	for path, text := range all {
 		for _, problem := range broken(path, text) {

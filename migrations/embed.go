@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrations holds the database schema: one set of SQL files for SQLite and PostgreSQL.
+// Package migrations contains the database schema: one set of SQL files for SQLite and PostgreSQL.
 // {{.uuid}}, {{.ts}}, {{.json}} and {{.bytes}} are placeholders for the types that differ.
 //
 // It must be safe to run a file twice, because the engine marks a migration as applied only after it

@@ -101,8 +101,8 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	return e.description.Join(values, values)
 }
 
-// guessed returns a connection with secrets that the provider does not know. A secret in base64 is
-// replaced by a different secret in base64.
+// guessed returns a connection with secrets that the provider does not accept. A secret in base64
+// is replaced by a different secret in base64.
 func guessed(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name

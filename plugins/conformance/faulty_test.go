@@ -174,14 +174,16 @@ func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	}
 }
 
-// TestEachCheckHasAPlantedBug lists the checks that no planted bug fails, of all kinds of plugins.
+// TestEachCheckHasAPlantedBug fails for each check, of all kinds of plugins, that no planted bug
+// makes fail.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
 	found := map[string]bool{}
 	for _, tt := range plantedBugs {
 		found[tt.check] = true
 	}
-	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package contract
-	// have a broken platform for each of these checks, behind the plugin protocol.
+	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package
+	// contract have a broken platform for each of these checks, and call it through the plugin
+	// protocol.
 	for _, c := range contract.MailPlatformChecks() {
 		found[c.ID] = true
 	}
@@ -197,8 +199,8 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 	}
 }
 
-// TestSettingsCannotReplaceTheSimulator gives the suite the address of a different provider, without
-// asking for a real account. All checks that call the provider fail, and the provider gets no call.
+// TestSettingsCannotReplaceTheSimulator passes the address of a different provider to the suite,
+// without the option Real. All checks that call the provider fail, and the provider gets no call.
 func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	path := faulty(t, "dns", "")
 	other, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
@@ -217,7 +219,7 @@ func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	}
 }
 
-// TestRealAccountIsOnlyRead uses the plugin's simulator in the place of the real provider.
+// TestRealAccountIsOnlyRead uses the plugin's simulator instead of the real provider.
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {

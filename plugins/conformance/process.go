@@ -79,7 +79,7 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	if address, err = url.Parse(simulatorURL); err != nil || address.Host == "" {
 		t.Fatalf("the simulator's line has no address: %+v", ready)
 	}
-	if simulatorURL == ready.URL { // the simulator does not know the address of the proxy
+	if simulatorURL == ready.URL { // the simulator did not use the URL of the proxy
 		for name, value := range ready.Settings {
 			if rest, found := strings.CutPrefix(value, ready.URL); found {
 				ready.Settings[name] = s.URL + rest
@@ -90,7 +90,7 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	s.faults.authHosts = strings.Split(ready.Settings["auth_hosts"], ",")
 	status, _ := s.callControl(t, http.MethodDelete, "/faults", nil)
 	s.ownFaults = status == http.StatusOK
-	e.learn(ready.Secrets)
+	e.addSecrets(ready.Secrets)
 	return s, nil
 }
 

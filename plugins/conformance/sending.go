@@ -132,7 +132,7 @@ func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 		platform, _ := newPlatform(c)
 		return platform
 	})
-	e.exchange.learn(e.simulator.Ready.Secrets)
+	e.exchange.addSecrets(e.simulator.Ready.Secrets)
 	return fixture
 }
 

@@ -172,7 +172,7 @@ func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 
 func (o *Options) newExchange() *exchange {
 	e := &exchange{secrets: map[string]string{}}
-	e.learn(o.Secrets)
+	e.addSecrets(o.Secrets)
 	return e
 }
 

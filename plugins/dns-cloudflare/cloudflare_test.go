@@ -62,7 +62,7 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
 	f.replaceRecords(t, zone, []map[string]any{
-		{"type": "TXT", "name": zone, "content": "unquoted by hand", "ttl": 1, "comment": "theirs"},
+		{"type": "TXT", "name": zone, "content": "unquoted by hand", "ttl": 1, "comment": "by the owner"},
 		{"type": "CNAME", "name": "www." + zone, "content": "pages.example", "ttl": 1, "proxied": true},
 	})
 	p := f.Provider()
@@ -88,7 +88,7 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	for _, r := range f.records(t, zone) {
 		switch r["name"] {
 		case zone:
-			if r["comment"] != "theirs" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
+			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
 				t.Errorf("got %v", r)
 			}
 		case key.Name:

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// providerAnswering returns a provider whose server answers every request with begin, the given
-// number of repetitions of part, and end.
+// providerAnswering returns a provider whose server answers every request with begin, part repeated
+// times times, and end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(f http.ResponseWriter, _ *http.Request) {
@@ -45,7 +45,7 @@ func TestCheckCountsThousandsOfZones(t *testing.T) {
 		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
 	}
 	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) {
-		t.Errorf("Check of a list over maxList: %v, want too large", err)
+		t.Errorf("Check of a list over maxZoneList: %v, want too large", err)
 	}
 	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
 		if _, err := providerAnswering(t, nonsense, "", 0, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {

@@ -41,20 +41,20 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 		after             sdk.RRSet
 	}{
 		"a value changed": {
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"managed"}},
 		},
-		"a set was made": {
-			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
+		"a set was created": {
+			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"managed"}},
 		},
-		"a neighbour came for our CNAME": {
-			sdk.RRSet{Type: sdk.CNAME}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
-			sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"ours.example"}},
+		"a text was added at the name of the CNAME": {
+			sdk.RRSet{Type: sdk.CNAME}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
+			sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"managed.example"}},
 		},
-		"a CNAME came for our text": {
-			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"theirs.example"}},
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
+		"a CNAME was added at the name of the text": {
+			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"foreign.example"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"managed"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// hang is a timeout that is exceeded only if a call never ends, however slow the machine is.
-const hang = 4 * time.Minute
+// hangTimeout is a timeout that is exceeded only if a call never ends, however slow the machine is.
+const hangTimeout = 4 * time.Minute
 
 // sharedApplication is the app registration that all simulators of this package share, because
 // generating its key is slow.

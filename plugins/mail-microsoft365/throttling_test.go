@@ -215,8 +215,8 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				env.throttle(tt.method, tt.path)
 				var wg sync.WaitGroup
-				// The processes begin one after the other, so the last one gets to know waits only
-				// from the others.
+				// The processes begin one after the other, so the last one receives waits only from
+				// the others.
 				begin := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {

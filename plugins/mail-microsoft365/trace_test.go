@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// sendAt makes a mailbox send messages at a given time.
+// sendAt makes a mailbox send messages at the time at.
 func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, more options) {
 	t.Helper()
 	message := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}

@@ -155,7 +155,7 @@ func TestCallsTimeOut(t *testing.T) {
 }
 
 // TestSpansNameNoCustomers checks that a call creates a span and propagates the trace context. The
-// span must not contain the path and query, which hold customer data.
+// span must not contain the path and query, which contain customer data.
 func TestSpansNameNoCustomers(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	previous := otel.GetTracerProvider()

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// roleVariable is the environment variable that makes the test binary act as a plugin.
+// roleVariable is the environment variable that makes the test binary run as a plugin.
 const roleVariable = "TENANTRY_SDK_TEST_PLUGIN"
 
 func TestMain(m *testing.M) {

@@ -37,8 +37,8 @@ func NewWaits(now func() time.Time) *Waits {
 	return &Waits{now: now, until: map[string]time.Time{}}
 }
 
-// Share makes w also use the waits of the host. Serve calls Share. Tests call Share with a store in
-// place of the host.
+// Share makes w also use the waits of the host. Serve calls Share. Tests call Share with a store
+// instead of the host.
 func (w *Waits) Share(host ports.Waits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -38,7 +38,7 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 	}
 }
 
-// writeModuleProxy writes a folder that serves this repository as a module of the given version, as
+// writeModuleProxy writes a folder that serves this repository as a module of this version, as
 // https://go.dev/ref/mod#goproxy-protocol describes. It returns its path.
 func writeModuleProxy(t *testing.T, version string) string {
 	t.Helper()

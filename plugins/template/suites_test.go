@@ -29,7 +29,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// plugin is a plugin in another language than Go that `tenantry plugin new` has written.
+// plugin is a plugin in a language other than Go that `tenantry plugin new` has written.
 type plugin struct {
 	kind, folder string // folder of the template
 	entry        string
@@ -39,7 +39,8 @@ type plugin struct {
 
 // language is what the plugins in a language have in common.
 type language struct {
-	// planted are files that the interpreter would load before those of the plugin, if they were there.
+	// planted are files that the interpreter would load instead of files of the plugin, if they
+	// existed.
 	planted []string
 	tests   []string // the command that runs the plugin's own tests
 	// described is the file with the version.
@@ -67,7 +68,8 @@ func eachTemplate(t *testing.T, folders []string, test func(t *testing.T, p plug
 	}
 }
 
-// onlyDNS is for tests of what does not depend on the kind, and allKinds for those of what does.
+// onlyDNS are the templates for tests whose result does not depend on the kind of plugin. allKinds
+// are the templates for all other tests.
 var (
 	onlyDNS  = []string{"python-dns", "node-dns"}
 	allKinds = []string{"python-dns", "node-dns", "python-sending", "node-sending", "python-mail", "node-mail"}

@@ -167,8 +167,8 @@ func (o Options) files() (map[string]string, error) {
 	return files, nil
 }
 
-// notOfTemplates are the folders that npm and Python make in the folder of a plugin. If they were there
-// when this package was compiled, they are embedded too.
+// notOfTemplates are folders that npm and Python create in the folder of a plugin. If a template
+// has such a folder when this package is compiled, the folder is embedded too.
 var notOfTemplates = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.

@@ -23,7 +23,7 @@ import (
 )
 
 // Call is one call of a provider, for interceptors. Its exported fields come from the .proto files,
-// so that an interceptor need not know the names of methods.
+// so that an interceptor does not depend on the names of methods.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
@@ -128,7 +128,7 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 	}
 }
 
-// connectionField is the name of the field of each request that holds the connection.
+// connectionField is the name of the field of each request that contains the connection.
 const connectionField = "connection"
 
 // probeOf returns the call that Call.Probe returns for a write: its method, its request and an

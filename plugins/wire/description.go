@@ -122,7 +122,7 @@ func (b Budget) Cost(operation string) int {
 	return max(b.Costs[operation], 1)
 }
 
-// Connection holds the settings and secrets of one call. The host sends them with each call, and a
+// Connection has the settings and secrets of one call. The host sends them with each call, and a
 // plugin must not keep them after the call.
 type Connection struct {
 	Settings map[string]string
@@ -187,7 +187,7 @@ func (c Connection) Fingerprint() string {
 }
 
 // hashField writes a name and the length of the value that follows. Because of the lengths, two
-// different connections never give the same bytes.
+// different connections never produce the same bytes.
 func hashField(h hash.Hash, name string, length int) {
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(name)))

@@ -26,7 +26,7 @@ type tokenKey struct {
 	scope      string
 }
 
-// cacheEntry holds one token and the request for the next.
+// cacheEntry has one token and the request for the next.
 type cacheEntry struct {
 	token           Token
 	renewalWanted   bool             // a renewal was requested
@@ -173,8 +173,8 @@ func replacementDelay(count int) time.Duration {
 }
 
 // The login host answers AADSTS50196 to an application that sends the same request too often, and
-// then gives it no token at all. Therefore a valid token is renewed at most maxRenewals times in
-// renewalWindow.
+// then issues no token to it at all. Therefore a valid token is renewed at most maxRenewals times
+// in renewalWindow.
 const (
 	maxRenewals   = 3
 	renewalWindow = 10 * time.Minute

@@ -103,7 +103,7 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 		"issued in the future":    {map[string]any{"iat": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
 		"guest":                   {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
 		"guest with own account":  {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
-		"at home, told by idp":    {map[string]any{"idp": sts + string(guid) + "/"}, nil},
+		"own tenant in idp":       {map[string]any{"idp": sts + string(guid) + "/"}, nil},
 		"without address or wids": {map[string]any{"preferred_username": nil, "wids": nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,8 @@
 //   - request.go: the State of a Platform, and the Request with which its functions read and change
 //     it. limiter.go: rate limits.
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
-//   - zones.go: Zones, the zones of a simulated DNS provider. sandboxzones.go: how they are kept in a sandbox.
+//   - zones.go: Zones, the zones of a simulated DNS provider. sandboxzones.go: the client that
+//     reads and edits them in a sandbox.
 //   - handler.go, fault.go: how a call is served with planned faults.
 //   - control.go: the control interface, and helpers for a simulator's own control calls.
 //   - waits.go: marks calls that ignore a Retry-After.
