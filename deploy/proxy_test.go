@@ -55,8 +55,8 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	}
 }
 
-// TestProxiesPassLargeHeadersAndHideTheAdminListener checks that the proxies pass headers of the size that the service
-// accepts, and that no snippet names the admin listener.
+// TestProxiesPassLargeHeadersAndHideTheAdminListener checks that the proxies pass headers of the
+// size that the service accepts, and that no snippet names the admin listener.
 func TestProxiesPassLargeHeadersAndHideTheAdminListener(t *testing.T) {
 	t.Parallel()
 	nginx, caddy := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile")

@@ -27,7 +27,8 @@ var coreLibraries = map[string]bool{
 	"golang.org/x/net/publicsuffix": true,
 }
 
-// TestEveryImportIsAllowed checks every import of the repository against the tables of architecture.md.
+// TestEveryImportIsAllowed checks every import of the repository against the tables of
+// architecture.md.
 func TestEveryImportIsAllowed(t *testing.T) {
 	page, err := os.ReadFile("architecture.md")
 	if err != nil {
@@ -92,7 +93,8 @@ func TestImportsNoticesViolations(t *testing.T) {
 }
 
 // goList returns a line "package import import …" for each package of the repository. field is the
-// field of `go list` that has the imports. The list includes the plugins that are modules of their own.
+// field of `go list` that has the imports. The list includes the plugins that are modules of their
+// own.
 func goList(t *testing.T, field string) string {
 	t.Helper()
 	modules, err := filepath.Glob("../plugins/*/go.mod")
@@ -150,8 +152,8 @@ func within(pkg, dep, row string) bool {
 	return dep == home || strings.HasPrefix(dep, home+"/")
 }
 
-// rowOf returns the longest row that matches the beginning of pkg, or "" if no row matches. A `*` in a
-// row matches one path element.
+// rowOf returns the longest row that matches the beginning of pkg, or "" if no row matches. A `*`
+// in a row matches one path element.
 func rowOf(pkg string, rows map[string][]string) string {
 	best := ""
 	for row := range rows {
@@ -166,8 +168,8 @@ func rowOf(pkg string, rows map[string][]string) string {
 	return best
 }
 
-// atHome reports whether pkg may import the library imp. A library without a row may be imported by any
-// package.
+// atHome reports whether pkg may import the library imp. A library without a row may be imported by
+// any package.
 func atHome(pkg, imp string, homes map[string][]string) bool {
 	for lib, where := range homes {
 		if imp == lib || strings.HasPrefix(imp, lib+"/") {

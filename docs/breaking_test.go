@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestGuardReportsBreakingChanges changes a copy of the API document in a new repository. It checks which changes
-// the guard of `make lint-api` reports as breaking. The guard compares with the last commit.
+// TestGuardReportsBreakingChanges changes a copy of the API document in a new repository. It checks
+// which changes the guard of `make lint-api` reports as breaking. The guard compares with the last
+// commit.
 func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, replacement, report string }{
@@ -43,8 +44,8 @@ func TestGuardReportsBreakingChanges(t *testing.T) {
 	}
 }
 
-// TestGuardAcceptsAListedBreak checks that the guard accepts a breaking change whose report is in accepted.txt,
-// and still reports other changes.
+// TestGuardAcceptsAListedBreak checks that the guard accepts a breaking change whose report is in
+// accepted.txt, and still reports other changes.
 func TestGuardAcceptsAListedBreak(t *testing.T) {
 	t.Parallel()
 	folder := repository(t)
@@ -198,8 +199,8 @@ func change(t *testing.T, folder, old, replacement string) {
 	}
 }
 
-// guard runs the guard in folder and returns its output. It returns an error when the guard reports a
-// breaking change.
+// guard runs the guard in folder and returns its output. It returns an error when the guard reports
+// a breaking change.
 func guard(folder string, base ...string) (string, error) {
 	script, err := filepath.Abs("../.ci/oasdiff/guard")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// TestEveryLinkLeadsToAPageAndAHeading checks that every link between pages of this repository leads to a page and a heading that
-// exist.
+// TestEveryLinkLeadsToAPageAndAHeading checks that every link between pages of this repository
+// leads to a page and a heading that exist.
 func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	t.Parallel()
 	all := pages(t)

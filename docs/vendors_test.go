@@ -25,7 +25,8 @@ var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapt
 // third-party code.
 var otherFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 
-// vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is there.
+// vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is
+// there.
 var vendorNames = map[string][]string{
 	// published names and codes, and texts about them
 	"core/fault/codes.go":                                           {"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"},

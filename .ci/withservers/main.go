@@ -57,7 +57,8 @@ func run(args []string) (int, error) {
 // in it. The tests of the store, which write most, use 0.3 GB.
 const sharedMemory, needed = "/dev/shm", 4 << 30
 
-// useMemory makes sharedMemory the folder for temporary files of this process, if it has enough space.
+// useMemory makes sharedMemory the folder for temporary files of this process, if it has enough
+// space.
 func useMemory() error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < needed {

@@ -201,8 +201,8 @@ func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider f
 }
 
 // DNSInProcess runs the contract suite of a DNS provider inside the test process. The providers of
-// the fixture call the plugin's code. newFixture may return the same fixture for every check, because
-// each check uses its own zone.
+// the fixture call the plugin's code. newFixture may return the same fixture for every check,
+// because each check uses its own zone.
 func DNSInProcess[R contract.Runner[R]](t R, newFixture func(T) DNSFixture) {
 	contract.DNSProvider(t, newFixture)
 }

@@ -54,8 +54,8 @@ func (e *environment) startSimulator(t T, world string) {
 	}
 }
 
-// isAddress reports whether the value of a setting contains the host and port of the simulator or of
-// the proxy before it.
+// isAddress reports whether the value of a setting contains the host and port of the simulator or
+// of the proxy before it.
 func (s *Simulator) isAddress(value string) bool {
 	hosts := []string{s.Ready.Address}
 	for _, raw := range []string{s.URL, s.Ready.URL} {

@@ -130,8 +130,8 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	}
 }
 
-// TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate limit
-// and a minimum TTL, as providers do.
+// TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate
+// limit and a minimum TTL, as providers do.
 func TestSuitePassesStrictProvider(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faulty(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
@@ -160,8 +160,8 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms over
-// plugins without a bug.
+// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms
+// over plugins without a bug.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},

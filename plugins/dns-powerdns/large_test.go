@@ -36,8 +36,8 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 	return p
 }
 
-// TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It refuses a list of
-// zones that is larger than maxZoneList.
+// TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It
+// refuses a list of zones that is larger than maxZoneList.
 func TestCheckCountsThousandsOfZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
@@ -54,7 +54,8 @@ func TestCheckCountsThousandsOfZones(t *testing.T) {
 	}
 }
 
-// TestZoneAboveTheSizeLimitIsRefused checks that a large zone is read, and that a zone larger than maxZone is refused.
+// TestZoneAboveTheSizeLimitIsRefused checks that a large zone is read, and that a zone larger than
+// maxZone is refused.
 func TestZoneAboveTheSizeLimitIsRefused(t *testing.T) {
 	zone := sdk.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`

@@ -278,7 +278,8 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	}
 }
 
-// TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not serve.
+// TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not
+// serve.
 func TestRowsOutsideTheZoneAreLeftOut(t *testing.T) {
 	const set = `{"name":"%s","type":"%s","ttl":60,"records":[{"content":"%s"}]}`
 	row := func(name, kind, content string) string { return fmt.Sprintf(set, name, kind, content) }

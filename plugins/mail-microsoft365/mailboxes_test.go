@@ -108,8 +108,8 @@ func TestCreateMailboxWithoutAnAnswerIsUnknown(t *testing.T) {
 	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
 }
 
-// TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503 checks that a creation which Exchange may
-// have executed is not reported as refused.
+// TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503 checks that a creation which Exchange
+// may have executed is not reported as refused.
 func TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.preparedTenant(t, nil)

@@ -92,8 +92,8 @@ func TestContract(t *testing.T) {
 	contract.MailPlatform(t, func(conformance.T) contract.MailPlatformEnv { return env })
 }
 
-// TestBinary runs every suite of a mail platform over the built plugin. It mostly waits, because the
-// built plugin pauses for seconds before it repeats a call.
+// TestBinary runs every suite of a mail platform over the built plugin. It mostly waits, because
+// the built plugin pauses for seconds before it repeats a call.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	path := testserver.Program(t, "release/plugins/mail-microsoft365")

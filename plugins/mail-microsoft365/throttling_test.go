@@ -65,8 +65,8 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 	return env
 }
 
-// addTenant creates a tenant, connects it and prepares its mail server. It returns its initial domain
-// too.
+// addTenant creates a tenant, connects it and prepares its mail server. It returns its initial
+// domain too.
 func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initial string) {
 	env.t.Helper()
 	created := env.control(http.MethodPost, "/tenants", options{"name": name}).(map[string]any)

@@ -72,8 +72,8 @@ func describe(t *testing.T, dir, name string) error {
 	return err
 }
 
-// TestOneChecksumCoversEveryFile changes the files of an installed plugin, and one file in each of its
-// folders. A changed file is refused. A file that is added, even one that the interpreter would
+// TestOneChecksumCoversEveryFile changes the files of an installed plugin, and one file in each of
+// its folders. A changed file is refused. A file that is added, even one that the interpreter would
 // prefer, is not loaded.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
 	eachTemplate(t, allKinds, func(t *testing.T, p plugin) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template_test runs the plugin templates of other languages: the conformance suite, and the
-// checksums of their files.
+// Package template_test runs the plugin templates of other languages: the conformance suite, and
+// the checksums of their files.
 package template_test
 
 import (
@@ -142,9 +142,9 @@ var update = flag.Bool("update", false, "write the READMEs of the templates")
 
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
-// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must pass,
-// and the README ends with the output. Without TENANTRY_SOAK it tests both templates of DNS providers and
-// one other.
+// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must
+// pass, and the README ends with the output. Without TENANTRY_SOAK it tests both templates of DNS
+// providers and one other.
 func TestPluginTestPasses(t *testing.T) {
 	folders := allKinds
 	if !*update {
@@ -190,7 +190,8 @@ func (p plugin) updateReadme(t *testing.T, ending string) {
 	}
 }
 
-// runTenantry runs the built program in a folder and returns what it prints. The exit code must be 0.
+// runTenantry runs the built program in a folder and returns what it prints. The exit code must be
+// 0.
 func runTenantry(t *testing.T, folder string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(testserver.Program(t, "release/tenantry"), args...)

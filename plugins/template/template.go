@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is a
-// plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
+// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is
+// a plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
 // has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
 // share; a plugin in Go has the SDK instead.
 //
@@ -70,8 +70,8 @@ type Plugin struct {
 	Build  []string // commands that make the program ready to be tested and added
 }
 
-// build returns the commands that make the program in the folder of a plugin ready. A release cannot
-// contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
+// build returns the commands that make the program in the folder of a plugin ready. A release
+// cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
 func (o Options) build(program string) []string {
 	switch o.Language {
 	case "python":

@@ -77,6 +77,6 @@ func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 
 func sameName(a, b string) bool { return plainName(a) == plainName(b) }
 
-// plainName returns the form of a DNS name or host for comparisons. It does not convert U-labels: names
-// are A-labels on both sides.
+// plainName returns the form of a DNS name or host for comparisons. It does not convert U-labels:
+// names are A-labels on both sides.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

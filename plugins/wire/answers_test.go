@@ -173,8 +173,8 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 	}
 }
 
-// TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer panics
-// if a request lacks the field that names the object of the answer.
+// TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer
+// panics if a request lacks the field that names the object of the answer.
 func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 	message := func(d protoreflect.MessageDescriptor) protobuf.Message {
 		found, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())

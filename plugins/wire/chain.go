@@ -182,8 +182,8 @@ func (c chain) newCall(method string, request protobuf.Message, reply any, optio
 	return call
 }
 
-// sendToPlugin opens a session, sends one call with it, checks the answer and reports the outcome to
-// Session.Done.
+// sendToPlugin opens a session, sends one call with it, checks the answer and reports the outcome
+// to Session.Done.
 func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply any, options []grpc.CallOption) error {
 	s, err := c.open(ctx, call.secrets()...)
 	if err != nil {

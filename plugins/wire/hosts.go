@@ -63,8 +63,8 @@ func cutBraces(entry string) (name string, ok bool) {
 	return name, opened && closed
 }
 
-// hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns ""
-// if there is none.
+// hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns
+// "" if there is none.
 func hostIn(value string) string {
 	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // the part after the # can be a token
 	if _, err := netip.ParseAddr(value); err == nil {
