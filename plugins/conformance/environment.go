@@ -31,16 +31,16 @@ type environment struct {
 const noSimulatorReason = "the plugin has no simulator"
 
 // start starts the simulator and the plugin. It skips the check if the plugin has no simulator.
-func (e *environment) start(t T, world string) {
+func (e *environment) start(t T, zonesURL string) {
 	t.Helper()
-	e.startSimulator(t, world)
+	e.startSimulator(t, zonesURL)
 	e.process = e.Start(t)
 }
 
-func (e *environment) startSimulator(t T, world string) {
+func (e *environment) startSimulator(t T, zonesURL string) {
 	t.Helper()
 	var err error
-	e.simulator, err = startSimulator(t, e.Path, world, e.exchange)
+	e.simulator, err = startSimulator(t, e.Path, zonesURL, e.exchange)
 	if errors.Is(err, errNoSimulator) {
 		t.Skipf(noSimulatorReason)
 	}
@@ -48,8 +48,8 @@ func (e *environment) startSimulator(t T, world string) {
 		t.Errorf("the simulator's line names the provider %q, the plugin is %q", e.simulator.Ready.Provider, e.description.Name)
 	}
 	for name, value := range e.simulator.Ready.Settings {
-		if given, replaced := e.options.Settings[name]; replaced && given != value && e.simulator.isAddress(value) {
-			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, given)
+		if replacement, replaced := e.options.Settings[name]; replaced && replacement != value && e.simulator.isAddress(value) {
+			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, replacement)
 		}
 	}
 }

@@ -94,8 +94,8 @@ func faulty(t *testing.T, kind, bug string) string {
 	return path
 }
 
-// TestSuiteFindsPlantedBugs builds a plugin for each planted bug and runs the check that must find
-// the bug.
+// TestSuiteFindsPlantedBugs runs, for each planted bug, the plugin with this bug and the check that
+// must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	stop, abandon := stopTimeout, abandonTimeout
 	// Plugins with a planted bug make the checks wait for the whole time.
@@ -203,7 +203,7 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 // without the option Real. All checks that call the provider fail, and the provider gets no call.
 func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	path := faulty(t, "dns", "")
-	other, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
+	other, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {
 			path := faulty(t, kind, "")
-			provider, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
+			provider, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -122,7 +122,7 @@ func checkSendingBudgets(t T, budgets []sdk.Budget) {
 // Test runs the contract suite of a sending platform.
 func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 	t.Helper()
-	e.start(t, newWorld(t, e.description.Name).url)
+	e.start(t, newZoneServer(t, e.description.Name).url)
 	newPlatform := func(c sdk.Connection) (sdk.SendingPlatform, error) { return e.sending(e.process, e.complete(c)), nil }
 	test := &SendingTest{Simulator: e.simulator, t: t, newPlatform: newPlatform}
 	if status, _ := e.simulator.callControl(t, http.MethodGet, "/suite", nil); status != http.StatusOK {

@@ -65,7 +65,7 @@ type Options struct {
 // Plugin is a plugin that New has written.
 type Plugin struct {
 	Folder string   // the path of the folder
-	Module string   // empty for other languages than Go
+	Module string   // empty for languages other than Go
 	Files  []string // paths in the folder, sorted
 	Build  []string // commands that make the program ready to be tested and added
 }
