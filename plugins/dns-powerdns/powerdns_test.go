@@ -203,7 +203,7 @@ func TestStatusesOfAWriteAreClassified(t *testing.T) {
 		}
 	}
 	if held := f.Held(t, zone); len(held) > 0 {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
 			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
-				t.Fatalf("held %+v", held)
+				t.Fatalf("the zone has %+v", held)
 			}
 		})
 	}
@@ -213,6 +213,6 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }

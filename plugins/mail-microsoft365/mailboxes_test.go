@@ -65,7 +65,7 @@ func TestCreateMailboxDoesNotRepeatARefusedCreation(t *testing.T) {
 		expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail)
 	}
 	if list, err := c.Mailboxes(t.Context()); err != nil || len(list) != 0 {
-		t.Fatalf("the platform holds %+v, %v", list, err)
+		t.Fatalf("the platform has %+v, %v", list, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestCreateMailboxFindsTheMailboxAfterAFailure(t *testing.T) {
 	}
 	list, err := c.Mailboxes(t.Context())
 	if err != nil || len(list) != 5 {
-		t.Fatalf("the platform holds %+v, %v", list, err)
+		t.Fatalf("the platform has %+v, %v", list, err)
 	}
 }
 

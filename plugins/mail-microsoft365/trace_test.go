@@ -150,7 +150,7 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	}
 	q.Senders = nil
 	if page, err := s.client.Sent(t.Context(), q); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
-		t.Errorf("of nobody: %+v, %v", page, err)
+		t.Errorf("a query without senders: %+v, %v", page, err)
 	}
 }
 

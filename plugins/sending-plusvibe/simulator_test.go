@@ -32,7 +32,7 @@ func TestAccountsHaveTheFormOfPlusVibe(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
 	if held := env.Held(""); len(held) != 1 || held[0]["provider"] != "MICROSOFT365" || len(held[0]["_id"].(string)) != 24 {
-		t.Errorf("held: %v", held)
+		t.Errorf("the platform has %v", held)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d, err := h.Describe(t.Context(), "acme"); err != nil || d.Version != next {
-				t.Fatalf("described as %s, %v", d.Version, err)
+				t.Fatalf("the description has version %s, %v", d.Version, err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
 				t.Errorf("the version before: %v", err)

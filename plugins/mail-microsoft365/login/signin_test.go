@@ -150,15 +150,15 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 		want   error
 		kind   outcome.Kind
 	}{
-		"used before":         {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"other verifier":      {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"without number":      {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
-		"not consented":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
-		"application unknown": {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
-		"conditional access":  {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
-		"tenant gone":         {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"our secret":          {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
-		"out of service":      {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
+		"used before":          {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"other verifier":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"without number":       {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
+		"not consented":        {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
+		"application unknown":  {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
+		"conditional access":   {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
+		"tenant gone":          {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"application's secret": {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
+		"out of service":       {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
