@@ -136,7 +136,8 @@ func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxWait is the longest accepted wait. A longer one counts as a mistake of the provider.
+// maxWait is the longest wait. A longer one is probably a mistake of the provider, so it is
+// shortened to maxWait.
 const maxWait = time.Hour
 
 // RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It
