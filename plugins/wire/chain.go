@@ -99,7 +99,8 @@ func redactedText(m protobuf.Message) string {
 	return prototext.MarshalOptions{}.Format(redacted.Interface())
 }
 
-// redactFields replaces the secret fields of m and of the messages in it.
+// redactFields replaces the secret fields of m and of the messages in it. It skips messages in
+// lists and maps, which have no secret fields.
 func redactFields(m protoreflect.Message) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
