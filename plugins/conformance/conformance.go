@@ -87,7 +87,7 @@ type Binary struct {
 	limits   wire.Limits
 	// notHTTP is true if the plugin does not use HTTP to call its provider.
 	notHTTP bool
-	zone    string // the zone for which reads asks; empty for a zone that does not exist
+	zone    string // the name for which the call Zone of reads asks; empty for a name without a zone
 }
 
 // requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use

@@ -23,8 +23,8 @@ type environment struct {
 	Binary
 	options     *Options
 	description sdk.Description
-	simulator   *Simulator    // nil before start is called
-	process     *wire.Process // nil before start is called
+	simulator   *Simulator    // nil until it is started, and for a real account
+	process     *wire.Process // nil until it is started
 }
 
 // noSimulatorReason is why checks are skipped if the plugin has no simulator.
