@@ -14,8 +14,8 @@
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
 //   - plugin.go, failures.go, account.go: the checks of every plugin, of a provider that fails, and
 //     those that are safe on a real account. calls.go: the calls that they make.
-//   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the zones.
-//     tcp.go: providers that do not speak HTTP.
+//   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
+//     zones. tcp.go: providers that do not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
