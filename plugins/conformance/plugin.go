@@ -153,9 +153,9 @@ func checkHosts(t T, d sdk.Description) {
 	}
 }
 
-// checkFacts checks what a mail platform says about itself. Hosts have a leading dot, so that they
-// match only whole labels of a name. Built-in domains have no leading dot, because callers must not
-// add the domain itself either.
+// checkFacts checks the facts in the description of a mail platform. Hosts have a leading dot,
+// because they match only the names below them. Built-in domains have no leading dot, because they
+// match the domain itself too: callers must add neither the domain nor a name below it.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
 	f := d.MailPlatform

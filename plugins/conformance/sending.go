@@ -99,7 +99,7 @@ func checkSending(t T, description sdk.Description) {
 // Test runs the contract suite of a sending platform.
 func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 	t.Helper()
-	e.start(t, newWorld(t, e.description.Name).url)
+	e.start(t, newZoneServer(t, e.description.Name).url)
 	newPlatform := func(c sdk.Connection) (sdk.SendingPlatform, error) { return e.sending(e.process, e.complete(c)), nil }
 	test := &SendingTest{Simulator: e.simulator, t: t, newPlatform: newPlatform}
 	if status, _ := e.simulator.callControl(t, http.MethodGet, "/suite", nil); status != http.StatusOK {
@@ -109,7 +109,7 @@ func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 		platform, _ := newPlatform(c)
 		return platform
 	})
-	e.exchange.learn(e.simulator.Ready.Secrets)
+	e.exchange.addSecrets(e.simulator.Ready.Secrets)
 	return fixture
 }
 

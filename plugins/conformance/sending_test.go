@@ -82,8 +82,8 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 	}
 }
 
-// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists each cause that the host
-// interprets, and each state that an answer can have.
+// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists each cause that
+// the host interprets, and each state that an answer can have.
 func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {

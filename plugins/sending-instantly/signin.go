@@ -66,7 +66,7 @@ func withLoginHint(authURL, address string) string {
 // oauthCode matches an OAuth error code.
 var oauthCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
-// SignIn implements sdk.SendingPlatform. If Instantly does not know the session, it counts as
+// SignIn implements sdk.SendingPlatform. If Instantly has no such session, the session counts as
 // expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	if strings.Trim(session, ".") == "" {
