@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy holds the files for production: image, chart, unit, proxies, alerts, dashboard and
-// application registration. Its tests compare them with the code. Those tests that need a
+// Package deploy contains the files for production: image, chart, unit, proxies, alerts, dashboard
+// and application registration. Its tests compare them with the code. Those tests that need a
 // connected tenant are in app/e2e.
 //
 //   - container_test.go, helm_test.go, systemd_test.go, proxy_test.go: the tests by folder.
-//   - fixture_test.go: a running service, and object for JSON.
+//   - fixture_test.go: serve, which starts a service, and object, a JSON object.
 package deploy
 
 import (
@@ -52,7 +52,8 @@ func (o object) at(path string) any {
 	return v
 }
 
-// checkValues compares members, given by their paths, with the wanted values.
+// checkValues compares members with the wanted values. The names in want are the paths of the
+// members.
 func checkValues(t *testing.T, o object, want object) {
 	t.Helper()
 	for path, value := range want {

@@ -75,7 +75,7 @@ func checkPod(t *testing.T, pod object) {
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
 		path, _ := c.at(probe + ".httpGet.path").(string)
 		if status, _ := get(t, admin+path, ""); status != http.StatusOK || c.at(probe+".httpGet.port") != "admin" {
-			t.Errorf("%s asks port %v for %q, which answers %d", probe, c.at(probe+".httpGet.port"), path, status)
+			t.Errorf("%s requests port %v, path %q, which answers %d", probe, c.at(probe+".httpGet.port"), path, status)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func checkContainer(t *testing.T, c object) {
 		}
 		byReference := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
 		if secretPattern.MatchString(value) || byReference != "" && v.at("valueFrom.secretKeyRef.name") != byReference {
-			t.Errorf("%s holds a secret in clear", name)
+			t.Errorf("%s contains a secret in clear text", name)
 		}
 	}
 	mounted := map[string]bool{}

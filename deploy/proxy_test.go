@@ -55,9 +55,9 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	}
 }
 
-// TestProxyConfigurationLimits checks that the proxies pass headers of the size that the service
-// accepts, and that no snippet names the admin listener.
-func TestProxyConfigurationLimits(t *testing.T) {
+// TestProxiesPassLargeHeadersAndHideTheAdminListener checks that the proxies pass headers of the
+// size that the service accepts, and that no snippet names the admin listener.
+func TestProxiesPassLargeHeadersAndHideTheAdminListener(t *testing.T) {
 	t.Parallel()
 	nginx, caddy := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile")
 	if heads := httpapi.Server("", nil).MaxHeaderBytes + 4<<10; heads != 16<<10 || !strings.Contains(nginx, "large_client_header_buffers 4 16k;") {

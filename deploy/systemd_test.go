@@ -67,7 +67,7 @@ func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 		limits[i], _ = strconv.Atoi(string(found[i+1]))
 	}
 	if high, most := limits[0], limits[1]; high >= most || most > 90 {
-		t.Errorf("the unit slows at %d%% and ends at %d%% of the memory", high, most)
+		t.Errorf("the unit is slowed at %d%% and killed at %d%% of the memory", high, most)
 	}
 	processes, err := strconv.Atoi(fmt.Sprint(settings.Defaults()["plugin_processes"]))
 	if err != nil || limits[2] < 3*processes {

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package docs has the documents of the project, and the tests that check them.
+//
+//   - architecture_test.go: the imports of each package.
+//   - breaking_test.go: the guard against breaking changes of the API.
+//   - links_test.go: the links between pages, and the tests that pages name.
+//   - vendors_test.go: the files that may name a vendor.
 package docs
 
 import (
@@ -22,9 +27,10 @@ var coreLibraries = map[string]bool{
 	"golang.org/x/net/publicsuffix": true,
 }
 
-// TestImports checks every import of the repository against the tables of architecture.md.
-func TestImports(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+// TestEveryImportIsAllowed checks every import of the repository against the tables of
+// imports.md.
+func TestEveryImportIsAllowed(t *testing.T) {
+	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +40,11 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import what
-// the plugin may, the suites, and the programs and servers that this repository has for tests.
+// TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import
+// what the plugin itself may import, the suites, and the programs and servers that this repository
+// has for tests.
 func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +66,7 @@ func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 
 // TestImportsNoticesViolations checks that one violation of each kind is found.
 func TestImportsNoticesViolations(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("imports.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +93,8 @@ func TestImportsNoticesViolations(t *testing.T) {
 }
 
 // goList returns a line "package import import …" for each package of the repository. field is the
-// field of `go list` that has the imports. The list includes the plugins that are modules of their own.
+// field of `go list` that has the imports. The list includes the plugins that are modules of their
+// own.
 func goList(t *testing.T, field string) string {
 	t.Helper()
 	modules, err := filepath.Glob("../plugins/*/go.mod")
@@ -115,7 +123,7 @@ func violations(list string, allowed, homes map[string][]string) []string {
 		pkg := strings.TrimPrefix(fields[0], module)
 		row := rowOf(pkg, allowed)
 		if row == "" {
-			found = append(found, pkg+" has no row in the table of architecture.md")
+			found = append(found, pkg+" has no row in the table of imports.md")
 			continue
 		}
 		for _, imp := range fields[1:] {
@@ -133,7 +141,7 @@ func violations(list string, allowed, homes map[string][]string) []string {
 	return found
 }
 
-// within reports whether dep and pkg are in the same folder of the given row. Such an import is always
+// within reports whether dep and pkg are in the same folder of this row. Such an import is always
 // allowed.
 func within(pkg, dep, row string) bool {
 	depth := strings.Count(row, "/") + 1
@@ -144,8 +152,8 @@ func within(pkg, dep, row string) bool {
 	return dep == home || strings.HasPrefix(dep, home+"/")
 }
 
-// rowOf returns the longest row that matches the beginning of pkg, or "" if no row matches. A `*` in a
-// row matches one path element.
+// rowOf returns the longest row that matches the beginning of pkg, or "" if no row matches. A `*`
+// in a row matches one path element.
 func rowOf(pkg string, rows map[string][]string) string {
 	best := ""
 	for row := range rows {
@@ -160,8 +168,8 @@ func rowOf(pkg string, rows map[string][]string) string {
 	return best
 }
 
-// atHome reports whether pkg may import the library imp. A library without a row may be imported by any
-// package.
+// atHome reports whether pkg may import the library imp. A library without a row may be imported by
+// any package.
 func atHome(pkg, imp string, homes map[string][]string) bool {
 	for lib, where := range homes {
 		if imp == lib || strings.HasPrefix(imp, lib+"/") {
@@ -210,7 +218,7 @@ func table(t *testing.T, page, column string) map[string][]string {
 		}
 	}
 	if len(rows) == 0 {
-		t.Fatalf("architecture.md has no table with a column %q", column)
+		t.Fatalf("imports.md has no table with a column %q", column)
 	}
 	return rows
 }

@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// TestBreakingChanges changes a copy of the API document in a new repository. It checks which changes
-// the guard of `make lint-api` reports as breaking. The guard compares with the last commit.
-func TestBreakingChanges(t *testing.T) {
+// TestGuardReportsBreakingChanges changes a copy of the API document in a new repository. It checks
+// which changes the guard of `make lint-api` reports as breaking. The guard compares with the last
+// commit.
+func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, replacement, report string }{
 		{"nothing changed", "", "", ""},
@@ -43,9 +44,9 @@ func TestBreakingChanges(t *testing.T) {
 	}
 }
 
-// TestAcceptedBreak checks that the guard accepts a breaking change whose report is in accepted.txt,
-// and still reports other changes.
-func TestAcceptedBreak(t *testing.T) {
+// TestGuardAcceptsAListedBreak checks that the guard accepts a breaking change whose report is in
+// accepted.txt, and still reports other changes.
+func TestGuardAcceptsAListedBreak(t *testing.T) {
 	t.Parallel()
 	folder := repository(t)
 	change(t, folder, `        "402":`, `        "499":`)
@@ -198,8 +199,8 @@ func change(t *testing.T, folder, old, replacement string) {
 	}
 }
 
-// guard runs the guard in folder and returns its output. It returns an error when the guard reports a
-// breaking change.
+// guard runs the guard in folder and returns its output. It returns an error when the guard reports
+// a breaking change.
 func guard(folder string, base ...string) (string, error) {
 	script, err := filepath.Abs("../.ci/oasdiff/guard")
 	if err != nil {

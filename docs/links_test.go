@@ -13,16 +13,16 @@ import (
 	"unicode"
 )
 
-// TestLinks checks that every link between pages of this repository leads to a page and a heading that
-// exist.
-func TestLinks(t *testing.T) {
+// TestEveryLinkLeadsToAPageAndAHeading checks that every link between pages of this repository
+// leads to a page and a heading that exist.
+func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
 	if len(all) < 10 {
 		t.Fatalf("only %d pages: %v", len(all), all)
 	}
-	// This page is a part of the API page, and links to pages of the running service. A test beside it
-	// checks these links.
+	// This page is a part of the API page, and links to pages of the running service. A test in
+	// that package checks these links.
 	delete(all, "adapters/httpapi/openapi/introduction.md")
 	for path, text := range all {
 		for _, problem := range broken(path, text) {
@@ -139,8 +139,8 @@ func anchors(page string) map[string]bool {
 	return names
 }
 
-// TestNamedTests checks that every test that a page names exists.
-func TestNamedTests(t *testing.T) {
+// TestEveryTestThatAPageNamesExists checks that every test that a page names exists.
+func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "grep", "-hoE", "--untracked", "^func Test[A-Za-z0-9_]+", "--", "*_test.go").Output()
 	if err != nil {

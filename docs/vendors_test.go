@@ -21,11 +21,12 @@ var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b
 var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
 	"adapters/fake", "adapters/httpapi", "adapters/pluginhost", "adapters/sandbox"}
 
-// otherFolders are inside neutralFolders: texts and tests about the bundled plugins, and the code of
-// others.
+// otherFolders are inside neutralFolders, and may name vendors: tests of the bundled plugins, and
+// third-party code.
 var otherFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 
-// vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is there.
+// vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is
+// there.
 var vendorNames = map[string][]string{
 	// published names and codes, and texts about them
 	"core/fault/codes.go":                                           {"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"},
@@ -57,8 +58,8 @@ var vendorNames = map[string][]string{
 	"adapters/fake/sendingplatform.go": {"microsoft"},
 }
 
-// TestVendorsAreNamedWhereTheyMay checks that no further file names a vendor. What the host must know
-// about a vendor, its plugin describes.
+// TestVendorsAreNamedWhereTheyMay checks that no further file names a vendor. The description of a
+// plugin contains what the host needs to know about the vendor.
 func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 	found := map[string][]string{}
 	for _, folder := range neutralFolders {
@@ -94,7 +95,8 @@ func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 	}
 }
 
-// TestVendorsAreFound checks that a name is found inside a word and in any case, and no other word is.
+// TestVendorsAreFound checks that vendorsIn finds a name inside a word and in any case, and reports
+// no other word.
 func TestVendorsAreFound(t *testing.T) {
 	if got := vendorsIn("ann.onMICROSOFT.com, CloudFlare; missingMailboxes entrance"); !slices.Equal(got, []string{"cloudflare", "microsoft"}) {
 		t.Errorf("got %v", got)

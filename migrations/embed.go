@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrations holds the database schema: one set of SQL files for SQLite and PostgreSQL.
+// Package migrations contains the database schema: one set of SQL files for SQLite and PostgreSQL.
 // {{.uuid}}, {{.ts}}, {{.json}} and {{.bytes}} are placeholders for the types that differ.
 //
-// It must be safe to run a file twice, because the engine marks a migration as applied only after it
-// ran, and the process can be killed in between. A release must work before and after its own
+// It must be safe to run a file twice, because the engine marks a migration as applied only after
+// it ran, and the process can be killed in between. A release must work before and after its own
 // migration. Change the schema in two releases: the first adds the new part, and the second removes
 // the old one.
 package migrations

@@ -1,18 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports defines the interfaces through which the core and the use cases reach the outside:
-// stores, providers, the queue and cryptography. Adapters implement them. In some code bases,
-// `ports` means inbound HTTP. Here it means outbound dependencies.
-//
-// Every call takes a context with a deadline. A read changes nothing. It is safe to repeat a write,
-// except where its comment says otherwise. A provider call that fails returns an *outcome.Error.
-// The words "fails with" in a comment are followed by the fault codes that the method returns.
-//
-// The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,
-// dnsprovider.go), SendingPlatform (sendingplatform.go), Queue and Worker (queue.go), and the
-// stores. stores.go holds keys, tenants, domains and mailboxes. sendlimits.go and enforcement.go
-// hold send limits, dnsruns.go provisioning, integrations.go connections, and idempotency.go
-// idempotent writes. Start reading at MailPlatform and Tenants.
 package ports
 
 import (

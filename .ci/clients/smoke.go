@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// caller holds the state that the steps share.
+// caller has the state that the steps share.
 type caller struct {
 	*api.ClientWithResponses
 	tenant uuid.UUID
@@ -155,8 +155,8 @@ func unexpected(what string, got any, err error) error {
 	return fmt.Errorf("%s: unexpected %+v", what, got)
 }
 
-// control calls the control interface of the sandbox, which acts as the administrator and the
-// registrar.
+// control calls the control interface of the sandbox. The calls do what the administrator of a
+// tenant and the registrar of a domain do.
 func control(method, path string, body any) error {
 	payload, err := json.Marshal(body)
 	if err != nil {

@@ -103,8 +103,8 @@ func (s *stage) do(word, rest string, stages map[string]*stage, args map[string]
 		return os.MkdirAll(s.workdir, 0o755)
 	case "ARG":
 		name, value, _ := strings.Cut(rest, "=")
-		if given, ok := args[name]; ok {
-			value = given
+		if argument, ok := args[name]; ok {
+			value = argument
 		}
 		s.env = append(s.env, name+"="+value)
 	case "ENV":

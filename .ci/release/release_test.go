@@ -80,7 +80,7 @@ func TestSameContentSameArchive(t *testing.T) {
 	}
 	root := filepath.Base(one) + "/"
 	if len(modes) != 3 || modes[root+"tenantry"] != 0o755 || modes[root+"plugins/mail-example"] != 0o755 || modes[root+"LICENSE"] != 0o644 {
-		t.Errorf("it holds %v", modes)
+		t.Errorf("the archive contains %v", modes)
 	}
 }
 

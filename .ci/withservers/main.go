@@ -4,7 +4,7 @@
 //
 //	go run ./.ci/withservers [-memory] -- go test ./...
 //
-// The servers end when the command ends, even after a crash. With -memory their files are in
+// The servers stop when the command exits, even after a crash. With -memory their files are in
 // memory, if there is enough memory. That is faster, because tests create and drop many tables, and
 // each has files.
 package main
@@ -57,7 +57,8 @@ func run(args []string) (int, error) {
 // in it. The tests of the store, which write most, use 0.3 GB.
 const sharedMemory, needed = "/dev/shm", 4 << 30
 
-// useMemory makes sharedMemory the folder for temporary files of this process, if it has enough space.
+// useMemory makes sharedMemory the folder for temporary files of this process, if it has enough
+// space.
 func useMemory() error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < needed {
@@ -83,7 +84,7 @@ func child(args, env []string, signals <-chan os.Signal) (int, error) {
 		case err := <-done:
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
-				return max(1, exit.ExitCode()), nil // -1 if a signal ended the command
+				return max(1, exit.ExitCode()), nil // -1 if a signal killed the command
 			}
 			if err != nil {
 				return 1, err

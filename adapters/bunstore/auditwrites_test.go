@@ -30,7 +30,6 @@ var unaudited = map[string]string{
 	"drop deliveries":                            "background work",
 	"take connect flow":                          "a browser's request, whose sign-in is audited",
 	"drop connect flows":                         "expired flows of all accounts",
-	"save test of DNS connection":                "an operator's command that changes no setting",
 	"hold provisioning job":                      "background work",
 	"release provisioning job":                   "background work",
 	"save provisioning job":                      "background work",

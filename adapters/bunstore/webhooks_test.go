@@ -438,8 +438,8 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 	})
 }
 
-// TestReplayFromATimeFindsTheFirstEvent draws times of events that are nearly in order, and compares
-// the position for each time with a search through all events.
+// TestReplayFromATimeFindsTheFirstEvent draws times of events that are nearly in order, and
+// compares the position for each time with a search through all events.
 func TestReplayFromATimeFindsTheFirstEvent(t *testing.T) {
 	const size, dropped = 300, 20
 	eachStore(t, func(t *testing.T, s *Store) {

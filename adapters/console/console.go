@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package console serves the web pages on which an administrator connects a tenant of the mail platform.
-// The pages work without JavaScript.
+// Package console serves the web pages on which an administrator connects a tenant of the mail
+// platform. The pages work without JavaScript.
 //
 //   - console.go: New and the handlers of the pages. Start here.
 //   - render.go: the templates, the security headers and the error page.

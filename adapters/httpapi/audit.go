@@ -134,7 +134,8 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 // auditCursor is the name of the list of audit entries in its cursors.
 const auditCursor = "audit"
 
-// query returns the query of the input. A key that is limited to some tenants gets only their entries.
+// query returns the query of the input. A key that is limited to some tenants gets only their
+// entries.
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	wanted := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {

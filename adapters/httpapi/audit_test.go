@@ -146,8 +146,8 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry, and that the list has the same members as
-// the export.
+// TestEntryTellsTheRequest checks the members of an entry, and that the list has the same members
+// as the export.
 func TestEntryTellsTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -109,8 +109,9 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
-// TestNetworksOfAKeyHoldTheClient sends requests with keys that are limited to a network. The address
-// is the one that a trusted proxy names, and otherwise the peer's. All requests come from 127.0.0.1.
+// TestNetworksOfAKeyHoldTheClient sends requests with keys that are limited to a network. The
+// address is the one that a trusted proxy names, and otherwise the peer's. All requests come from
+// 127.0.0.1.
 func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		name, trusted, network, forwarded string
@@ -151,8 +152,8 @@ func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 	}
 }
 
-// visibleObjects lists the operations whose path names no object of a tenant. The value is the status
-// of the answer to a key that is limited to a different tenant.
+// visibleObjects lists the operations whose path names no object of a tenant. The value is the
+// status of the answer to a key that is limited to a different tenant.
 var visibleObjects = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,

@@ -87,11 +87,7 @@ func provision(api huma.API, service *mailboxes.Service) {
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
 	}, provisionedOf, func(ctx context.Context, who access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
-		request, err := in.Body.request()
-		if err != nil {
-			return nil, err
-		}
-		return service.Provision(ctx, who.Account, tenant.LookupGUID(in.TenantID), request, answer)
+		return service.Provision(ctx, who.Account, tenant.LookupGUID(in.TenantID), in.Body.request(), answer)
 	})
 }
 
@@ -163,14 +159,10 @@ type wantedMailbox struct {
 	Email string `json:"email" doc:"The address; it ends with @ and the domain."`
 }
 
-func (b provisionMailboxes) request() (mailboxes.Request, error) {
-	specs, err := mailbox.CheckNames(convertAll(b.Mailboxes, func(w wantedMailbox) mailbox.Spec {
+func (b provisionMailboxes) request() mailboxes.Request {
+	return mailboxes.Request{Domain: b.Domain, Password: secret.New(b.AccountPassword), Mailboxes: convertAll(b.Mailboxes, func(w wantedMailbox) mailbox.Spec {
 		return mailbox.Spec{DisplayName: norm.NFC.String(w.Name), Address: w.Email}
-	}))
-	if err != nil {
-		return mailboxes.Request{}, err
-	}
-	return mailboxes.Request{Domain: b.Domain, Password: secret.New(b.AccountPassword), Mailboxes: specs}, nil
+	})}
 }
 
 // updateMailbox keeps the raw members of the body. The error code depends on all members together.
@@ -203,11 +195,7 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 		if err := json.Unmarshal(name, &text); err != nil || text == nil {
 			return changes, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.display_name", Message: "expected string"})
 		}
-		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "display_name")
-		if err != nil {
-			return changes, err
-		}
-		changes.DisplayName = &canonical
+		changes.DisplayName = pointerTo(norm.NFC.String(*text))
 	}
 	if cleared {
 		var clear *bool

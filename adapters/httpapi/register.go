@@ -124,8 +124,8 @@ func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[T](), true, ""), {Type: "null"}}}
 }
 
-// convertAll converts the items of a list. It returns an empty list for nil, so that JSON has [] and not
-// null.
+// convertAll converts the items of a list. It returns an empty list for nil, so that JSON has []
+// and not null.
 func convertAll[A, B any](list []A, convert func(A) B) []B {
 	converted := make([]B, 0, len(list))
 	for _, item := range list {

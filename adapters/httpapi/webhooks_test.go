@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingSender is a sender without a network. It refuses URLs that contain "private", and answers
-// each message with the status of its path.
+// recordingSender is a sender without a network. It refuses URLs that contain "private", and
+// answers each message with the status of its path.
 type recordingSender struct {
 	mu   sync.Mutex
 	sent []webhook.Message

@@ -78,8 +78,8 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	}
 }
 
-// TestUnhealthyUpgradeIsRejected offers versions that do not start. The old process keeps its calls,
-// and a rejected version is not tried again.
+// TestUnhealthyUpgradeIsRejected offers versions that do not start. The old process keeps its
+// calls, and a rejected version is not tried again.
 func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	h, logged := newHost(t, pluginhost.Options{Dir: dir})
@@ -105,8 +105,8 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	}
 }
 
-// TestUpgradeThatFailsItsFirstCallIsReverted offers a version that is healthy and exits in its first
-// call. The call after it reaches the previous version at once.
+// TestUpgradeThatFailsItsFirstCallIsReverted offers a version that is healthy and exits in its
+// first call. The call after it reaches the previous version at once.
 func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	policy := fastRestart

@@ -246,8 +246,8 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 	}
 }
 
-// TestTenantsOfAnEarlierMailPlatformAreNotOffered starts a sandbox whose data has a tenant that the mail
-// platform does not know.
+// TestTenantsOfAnEarlierMailPlatformAreNotOffered starts a sandbox whose data has a tenant that the
+// mail platform does not know.
 func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	data := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(data, "sandbox"), 0o700))

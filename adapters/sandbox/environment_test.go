@@ -213,7 +213,8 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 	}
 }
 
-// TestOnlyTheMailPlatformIsSimulated checks that the simulator of a second mail platform does not run.
+// TestOnlyTheMailPlatformIsSimulated checks that the simulator of a second mail platform does not
+// run.
 func TestOnlyTheMailPlatformIsSimulated(t *testing.T) {
 	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "liar", "fake"), MailPlatform: "fake"})
 	if settings := env.Settings(); len(settings) != 1 || settings["fake"] == nil {

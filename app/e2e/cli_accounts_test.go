@@ -83,8 +83,8 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
 }
 
-// TestAccountSettingsTakeEffectAndAreAudited checks that a flag that is not set leaves its value, that
-// a return host counts at once, and that only successful commands are audited.
+// TestAccountSettingsTakeEffectAndAreAudited checks that a flag that is not set leaves its value,
+// that a return host counts at once, and that only successful commands are audited.
 func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)

@@ -391,10 +391,10 @@ func queryParameter(t *testing.T, address, name string) string {
 	return u.Query().Get(name)
 }
 
-// TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the end and
-// back to the caller's return_url. Without TENANTRY_SOAK it looks at the pages about the API in one of
-// three colour schemes and widths. It leaves screenshots in TENANTRY_SHOTS, if
-// that is set.
+// TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the
+// end and back to the caller's return_url. Without TENANTRY_SOAK it looks at the pages about the
+// API in one of three colour schemes and widths. It leaves screenshots in TENANTRY_SHOTS, if that
+// is set.
 func TestPagesInChromium(t *testing.T) {
 	t.Parallel()
 	const folder = "../../.ci/browser"

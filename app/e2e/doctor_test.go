@@ -118,8 +118,8 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a fixed host, one with a setting for
-// its host, and two whose accounts name their host.
+// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a fixed host, one with a setting
+// for its host, and two whose accounts name their host.
 func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	t.Parallel()
 	p := newDoctorFixture(t)

@@ -42,9 +42,9 @@ const (
 	sampleKills, sampleWrites = 4, 60
 )
 
-// TestReplicasShareOneLog kills each of two servers with SIGKILL while 8 writers write and 4 readers
-// read. Every reader gets each event once, in the same order. Each write that was answered has its
-// events, and each write without an answer has all of them or none.
+// TestReplicasShareOneLog kills each of two servers with SIGKILL while 8 writers write and 4
+// readers read. Every reader gets each event once, in the same order. Each write that was answered
+// has its events, and each write without an answer has all of them or none.
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
 	f := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -103,8 +103,8 @@ func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) 
 	return kills
 }
 
-// write creates keys, and revokes half of them, until stop is closed. A request without an answer is
-// not repeated.
+// write creates keys, and revokes half of them, until stop is closed. A request without an answer
+// is not repeated.
 func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {

@@ -150,8 +150,8 @@ func (h accountTenant) connect() accountTenant {
 	return h
 }
 
-// mustSync syncs the tenant until a sync is complete. On a slow machine the first one can run out of
-// time.
+// mustSync syncs the tenant until a sync is complete. On a slow machine the first one can run out
+// of time.
 func (h accountTenant) mustSync() reply {
 	h.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {

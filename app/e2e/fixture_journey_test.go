@@ -116,8 +116,8 @@ func (j *journey) onboard() {
 	j.step(func() { j.provision(j.zones[0], "ada", "max", "lise") }, func() { j.provision(j.zones[1], "emmy") }, j.syncFully)
 }
 
-// publish writes the records of all domains. A sync that read old data can have missed a domain, which
-// is then hidden until the next sync.
+// publish writes the records of all domains. A sync that read old data can have missed a domain,
+// which is then hidden until the next sync.
 func (j *journey) publish() {
 	j.t.Helper()
 	for _, zone := range j.zones {
@@ -217,15 +217,16 @@ func (j *journey) remove(ids map[string]string) {
 	var deleted reply
 	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
 	for _, rule := range j.control("GET", "/tenants/"+j.guid, nil).objects("rules") {
-		// The tenant is deleted even if the platform cannot remove its rules. The answer names them.
+		// The tenant is deleted even if the platform cannot remove its rules. The answer names
+		// them.
 		if !strings.Contains(deleted.text("message"), rule.text("name")) {
 			j.t.Errorf("the platform holds the rule %v, and the answer is %s", rule, deleted.raw)
 		}
 	}
 }
 
-// executed counts the calls that the platform has executed, by operation. Those that change an account
-// are counted for each account.
+// executed counts the calls that the platform has executed, by operation. Those that change an
+// account are counted for each account.
 func (j *journey) executed() map[string]int {
 	j.t.Helper()
 	done := map[string]int{}

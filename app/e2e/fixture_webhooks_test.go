@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// webhookReceiver is an endpoint on loopback. It keeps the messages that it gets, in their order, and
-// checks that each is as documented.
+// webhookReceiver is an endpoint on loopback. It keeps the messages that it gets, in their order,
+// and checks that each is as documented.
 type webhookReceiver struct {
 	t   *testing.T
 	url string
@@ -129,8 +129,8 @@ func (m webhookMessage) data() object {
 	return inner
 }
 
-// checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly the
-// given secrets must have signed it. It uses no code of the service.
+// checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly
+// the given secrets must have signed it. It uses no code of the service.
 func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 	t.Helper()
 	sent, err := strconv.ParseInt(m.timestamp, 10, 64)

@@ -111,8 +111,9 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	c.expect("POST", "/v1/integrations", object{"provider": "instantly", "name": "n", "api_key": `{"api_key":"a","no_field":"b"}`}, 400, "invalid_request")
 }
 
-// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. No code is
-// published for it, so the refusal is invalid_request at workspace_id. It lists the workspaces.
+// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. No
+// code is published for it, so the refusal is invalid_request at workspace_id. It lists the
+// workspaces.
 func TestDifferentSendingPlatformOffersItsWorkspaces(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-sending"))

@@ -34,7 +34,8 @@ const rateLimitExceeded = "rate_limit_exceeded"
 var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
 // additions are the operations that the matrix does not have, with their buckets. The tests of
-// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go and webhooks_test.go.
+// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go and
+// webhooks_test.go.
 var additions = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",

@@ -123,7 +123,8 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 	return nil
 }
 
-// checkDocumentedMessage checks a message to a webhook against the entry of its type in the document.
+// checkDocumentedMessage checks a message to a webhook against the entry of its type in the
+// document.
 func checkDocumentedMessage(header http.Header, kind string, body []byte) error {
 	d, err := publishedDocument()
 	if err != nil {
@@ -174,8 +175,8 @@ func checkProblem(got reply) error {
 	return nil
 }
 
-// checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A platform
-// without a published code of its own refuses with invalid_request at workspace_id.
+// checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A
+// platform without a published code of its own refuses with invalid_request at workspace_id.
 func checkWorkspaces(got reply) error {
 	_, listed := got.object["workspaces"]
 	own := strings.HasSuffix(got.code(), "_workspace_required")

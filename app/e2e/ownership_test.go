@@ -143,9 +143,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 }
 
-// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that only read, lack its scope,
-// are used from a wrong address or have expired. For a key that is limited to other tenants, the
-// account's own resources look like another account's.
+// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that only read, lack its
+// scope, are used from a wrong address or have expired. For a key that is limited to other tenants,
+// the account's own resources look like another account's.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -188,7 +188,8 @@ func TestPlatformFailures(t *testing.T) {
 }
 
 // checkPlatformErrorCodes checks the response to each kind of platform failure, and that the same
-// request succeeds afterwards. Each case has its own tenant, because a circuit opens for one tenant.
+// request succeeds afterwards. Each case has its own tenant, because a circuit opens for one
+// tenant.
 func checkPlatformErrorCodes(t *testing.T, c caller) {
 	t.Helper()
 	const everything = 1000

@@ -117,9 +117,9 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 	})
 }
 
-// TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider that
-// has a simulator. The connection comes after the zone, because a connection for dynamic updates names
-// its zones.
+// TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider
+// that has a simulator. The connection comes after the zone, because a connection for dynamic
+// updates names its zones.
 func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t, "--no-seed")

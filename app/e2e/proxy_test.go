@@ -119,8 +119,8 @@ func (p *proxyFixture) checkConnect(key map[string]string) {
 	}
 }
 
-// clientAddress is the address from which the clients of the proxies connect. The proxies connect to
-// the service from 127.0.0.1.
+// clientAddress is the address from which the clients of the proxies connect. The proxies connect
+// to the service from 127.0.0.1.
 const clientAddress = "127.0.0.9"
 
 // proxyFixture is a server for the public name tenantry.example, and a reverse proxy on loopback in

@@ -286,8 +286,9 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 }
 
 // TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do,
-// with all its background work. One of many periods must have at most 4 transactions a second; others
-// may have more, because some work runs once a minute, and on a busy machine late work comes together.
+// with all its background work. One of many periods must have at most 4 transactions a second;
+// others may have more, because some work runs once a minute, and on a busy machine late work comes
+// together.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -197,9 +197,10 @@ func resetPeakMemory(t testing.TB, pid int) {
 	}
 }
 
-// TestSlowConnectionsDoNotBlockOthers opens connections of three kinds. They send one byte at a time:
-// the head of a request, the body of an authenticated request, or the form of a connect page without
-// a key. Other requests are answered, and the server ends each slow connection at its limit.
+// TestSlowConnectionsDoNotBlockOthers opens connections of three kinds. They send one byte at a
+// time: the head of a request, the body of an authenticated request, or the form of a connect page
+// without a key. Other requests are answered, and the server ends each slow connection at its
+// limit.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -355,6 +355,8 @@ func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 		"two SPF records":    {[]string{"v=spf1 mx -all", "v=spf1 a -all"}, nil, dns.ReasonSPFMultiple},
 		"a syntax error":     {[]string{"v=spf1 inclde:other.test -all"}, nil, dns.ReasonSPFSyntax},
 		"no mail":            {[]string{"v=spf1 -all"}, nil, dns.ReasonSPFNoMail},
+		"ten lookups":        {[]string{"v=spf1" + strings.Repeat(" a:h.a.test", 10) + " -all"}, nil, ""},
+		"eleven lookups":     {[]string{"v=spf1" + strings.Repeat(" a:h.a.test", 11) + " -all"}, nil, dns.ReasonSPFLookups},
 		"a managed record": {[]string{"v=spf1 -all"},
 			[]dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: "v=spf1 -all"}}, ""},
 	} {

@@ -55,6 +55,10 @@ func (z zoneView) decideEarlySPF() verdict {
 	if v, ok := mergeConflict(have); !ok && v.blocking {
 		return v.observing(records)
 	}
+	// A record that needs too many lookups needs no fewer with the platform's terms.
+	if v := z.checkLimits(have, have, preserve(ReasonPresent)); v.blocking {
+		return v.observing(records)
+	}
 	return verdict{}
 }
 

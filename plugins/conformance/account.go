@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// accountChecks returns the checks that are safe on a real account. They only read, and the objects
-// for which they ask do not exist. Test also runs them against the simulator.
+// accountChecks returns the checks that are safe on a real account. They only read. The zone and
+// the mailbox for which they ask do not exist. Test also runs them against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	area := kind + "/account/"
 	all := []contract.Check[*environment]{

@@ -14,8 +14,8 @@
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
 //   - plugin.go, failures.go, account.go: the checks of every plugin, of a provider that fails, and
 //     those that are safe on a real account. calls.go: the calls that they make.
-//   - environment.go: the environment of one check of Test. dnsenvironment.go, world.go: the zones.
-//     tcp.go: providers that do not speak HTTP.
+//   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
+//     zones. tcp.go: providers that do not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
@@ -87,7 +87,7 @@ type Binary struct {
 	limits   wire.Limits
 	// notHTTP is true if the plugin does not use HTTP to call its provider.
 	notHTTP bool
-	zone    string // the zone for which reads asks; empty for a zone that does not exist
+	zone    string // the name for which the call Zone of reads asks; empty for a name without a zone
 }
 
 // requireHTTP skips a check that needs an HTTP answer of the provider, if the plugin does not use
@@ -201,8 +201,8 @@ func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider f
 }
 
 // DNSInProcess runs the contract suite of a DNS provider inside the test process. The providers of
-// the fixture call the plugin's code. newFixture may return the same fixture for every check, because
-// each check uses its own zone.
+// the fixture call the plugin's code. newFixture may return the same fixture for every check,
+// because each check uses its own zone.
 func DNSInProcess[R contract.Runner[R]](t R, newFixture func(T) DNSFixture) {
 	contract.DNSProvider(t, newFixture)
 }

@@ -16,16 +16,16 @@ import (
 )
 
 // dnsEnvironment is the environment in which Test runs the contract suite of a DNS provider: the
-// plugin, its simulator, and the zones (see world). It implements contract.DNSProviderEnv.
+// plugin, its simulator, and the zones (see zoneServer). It implements contract.DNSProviderEnv.
 type dnsEnvironment struct {
 	*environment
-	world *world
+	zones *zoneServer
 	t     T
 }
 
 func newDNSEnvironment(t T, e *environment) *dnsEnvironment {
 	t.Helper()
-	w := newWorld(t, e.description.Name)
+	w := newZoneServer(t, e.description.Name)
 	e.start(t, w.url)
 	e.notHTTP = !e.speaksHTTP()
 	return &dnsEnvironment{e, w, t}
@@ -38,15 +38,15 @@ func (d *dnsEnvironment) Provider() sdk.DNSProvider { return d.dns(d.process, d.
 func (d *dnsEnvironment) Refused() sdk.DNSProvider { return d.dns(d.process, guessed(d.customer(d.t))) }
 
 // NewZone implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) NewZone(T) string { return d.world.add() }
+func (d *dnsEnvironment) NewZone(T) string { return d.zones.add() }
 
 // Put implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) Put(_ T, zone string, s dns.RRSet) {
-	d.world.replace(zone, func(r worldRecord) bool { return r.Name == s.Name && r.Type == string(s.Type) }, fromSet(s))
+	d.zones.replace(zone, func(r recordDoc) bool { return r.Name == s.Name && r.Type == string(s.Type) }, fromSet(s))
 }
 
 // Held implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet { return toSets(d.world.records(zone)) }
+func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet { return toSets(d.zones.records(zone)) }
 
 // Lose implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
@@ -66,11 +66,11 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		const n = 230 // more than the size of a page of any known provider
 		zone := d.NewZone(t)
-		var all []worldRecord
+		var all []recordDoc
 		for i := range n {
-			all = append(all, worldRecord{Type: "TXT", Name: fmt.Sprintf("r%03d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
+			all = append(all, recordDoc{Type: "TXT", Name: fmt.Sprintf("r%03d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
 		}
-		d.world.replace(zone, func(worldRecord) bool { return false }, all)
+		d.zones.replace(zone, func(recordDoc) bool { return false }, all)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 		defer cancel()
 		at, err := d.Provider().Zone(ctx, zone)

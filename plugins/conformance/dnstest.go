@@ -34,7 +34,7 @@ func SimulateDNS(t T, open opener, newProvider func(sdk.Connection) sdk.DNSProvi
 // Provider returns the provider with the credential of the simulator.
 func (d *DNSTest) Provider() sdk.DNSProvider { return d.newProvider(d.Connection(nil, nil)) }
 
-// Refused returns the provider with secrets that the simulator does not know.
+// Refused returns the provider with secrets that the simulator does not accept.
 func (d *DNSTest) Refused() sdk.DNSProvider {
 	guessed := map[string]string{}
 	for name := range d.Ready.Secrets {

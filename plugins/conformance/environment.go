@@ -23,24 +23,24 @@ type environment struct {
 	Binary
 	options     *Options
 	description sdk.Description
-	simulator   *Simulator    // nil before start is called
-	process     *wire.Process // nil before start is called
+	simulator   *Simulator    // nil until it is started, and for a real account
+	process     *wire.Process // nil until it is started
 }
 
 // noSimulatorReason is why checks are skipped if the plugin has no simulator.
 const noSimulatorReason = "the plugin has no simulator"
 
 // start starts the simulator and the plugin. It skips the check if the plugin has no simulator.
-func (e *environment) start(t T, world string) {
+func (e *environment) start(t T, zonesURL string) {
 	t.Helper()
-	e.startSimulator(t, world)
+	e.startSimulator(t, zonesURL)
 	e.process = e.Start(t)
 }
 
-func (e *environment) startSimulator(t T, world string) {
+func (e *environment) startSimulator(t T, zonesURL string) {
 	t.Helper()
 	var err error
-	e.simulator, err = startSimulator(t, e.Path, world, e.exchange)
+	e.simulator, err = startSimulator(t, e.Path, zonesURL, e.exchange)
 	if errors.Is(err, errNoSimulator) {
 		t.Skipf(noSimulatorReason)
 	}
@@ -48,14 +48,14 @@ func (e *environment) startSimulator(t T, world string) {
 		t.Errorf("the simulator's line names the provider %q, the plugin is %q", e.simulator.Ready.Provider, e.description.Name)
 	}
 	for name, value := range e.simulator.Ready.Settings {
-		if given, replaced := e.options.Settings[name]; replaced && given != value && e.simulator.isAddress(value) {
-			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, given)
+		if replacement, replaced := e.options.Settings[name]; replaced && replacement != value && e.simulator.isAddress(value) {
+			t.Fatalf("the setting %s is the address of the simulator, and the given settings replace it by %q; omit it, or test that provider with --against real", name, replacement)
 		}
 	}
 }
 
-// isAddress reports whether the value of a setting contains the host and port of the simulator or of
-// the proxy before it.
+// isAddress reports whether the value of a setting contains the host and port of the simulator or
+// of the proxy before it.
 func (s *Simulator) isAddress(value string) bool {
 	hosts := []string{s.Ready.Address}
 	for _, raw := range []string{s.URL, s.Ready.URL} {
@@ -101,8 +101,8 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	return e.description.Join(values, values)
 }
 
-// guessed returns a connection with secrets that the provider does not know. A secret in base64 is
-// replaced by a different secret in base64.
+// guessed returns a connection with secrets that the provider does not accept. A secret in base64
+// is replaced by a different secret in base64.
 func guessed(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name

@@ -23,9 +23,9 @@ const (
 )
 
 // exchange records the calls of one check between the host and the plugin, and between the plugin
-// and its provider. It also records what the plugin prints. It knows the secrets of the check. It
-// removes them from all texts, and records which texts of the plugin contain a secret. A nil
-// exchange records nothing.
+// and its provider. It also records what the plugin prints. It removes the secrets of the check
+// from all texts, and records which texts of the plugin contained a secret. A nil exchange records
+// nothing.
 type exchange struct {
 	mu      sync.Mutex
 	secrets map[string]string // maps the value of a secret to its name
@@ -34,8 +34,8 @@ type exchange struct {
 	leaks   []string
 }
 
-// learn adds secrets, which redact then removes and searchLeak looks for.
-func (e *exchange) learn(secrets map[string]string) {
+// addSecrets adds secrets of the check. redact removes them, and searchLeak searches for them.
+func (e *exchange) addSecrets(secrets map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for name, value := range secrets {
@@ -95,7 +95,7 @@ func (e *exchange) interceptors(c sdk.Connection) []wire.Interceptor {
 	for name, value := range c.Secrets {
 		secrets[name] = value.Reveal()
 	}
-	e.learn(secrets)
+	e.addSecrets(secrets)
 	return []wire.Interceptor{func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		err := next(ctx)
 		request, answer := call.Texts()

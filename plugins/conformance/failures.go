@@ -102,8 +102,8 @@ func flood(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// silentServer reads requests and never answers them. Each request holds the read lock of open while
-// it is open. The first request closes asked.
+// silentServer reads requests and never answers them. Each request holds the read lock of open
+// while it is open. The first request closes asked.
 type silentServer struct {
 	open      sync.RWMutex
 	asked     chan struct{}

@@ -94,8 +94,8 @@ func faulty(t *testing.T, kind, bug string) string {
 	return path
 }
 
-// TestSuiteFindsPlantedBugs builds a plugin for each planted bug and runs the check that must find
-// the bug.
+// TestSuiteFindsPlantedBugs runs, for each planted bug, the plugin with this bug and the check that
+// must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	stop, abandon := stopTimeout, abandonTimeout
 	// Plugins with a planted bug make the checks wait for the whole time.
@@ -130,8 +130,8 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	}
 }
 
-// TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate limit
-// and a minimum TTL, as providers do.
+// TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate
+// limit and a minimum TTL, as providers do.
 func TestSuitePassesStrictProvider(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faulty(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
@@ -160,8 +160,8 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms over
-// plugins without a bug.
+// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms
+// over plugins without a bug.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},
@@ -174,14 +174,16 @@ func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	}
 }
 
-// TestEachCheckHasAPlantedBug lists the checks that no planted bug fails, of all kinds of plugins.
+// TestEachCheckHasAPlantedBug fails for each check, of all kinds of plugins, that no planted bug
+// makes fail.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
 	found := map[string]bool{}
 	for _, tt := range plantedBugs {
 		found[tt.check] = true
 	}
-	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package contract
-	// have a broken platform for each of these checks, behind the plugin protocol.
+	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package
+	// contract have a broken platform for each of these checks, and call it through the plugin
+	// protocol.
 	for _, c := range contract.MailPlatformChecks() {
 		found[c.ID] = true
 	}
@@ -197,11 +199,11 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 	}
 }
 
-// TestSettingsCannotReplaceTheSimulator gives the suite the address of a different provider, without
-// asking for a real account. All checks that call the provider fail, and the provider gets no call.
+// TestSettingsCannotReplaceTheSimulator passes the address of a different provider to the suite,
+// without the option Real. All checks that call the provider fail, and the provider gets no call.
 func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	path := faulty(t, "dns", "")
-	other, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
+	other, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +219,12 @@ func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	}
 }
 
-// TestRealAccountIsOnlyRead uses the plugin's simulator in the place of the real provider.
+// TestRealAccountIsOnlyRead uses the plugin's simulator instead of the real provider.
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {
 			path := faulty(t, kind, "")
-			provider, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
+			provider, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ type MailFixture = contract.MailPlatformEnv
 type MailTest struct {
 	*Simulator
 	platform    sdk.MailPlatform
-	world       *world
+	zones       *zoneServer
 	suite       simulate.MailSuite
 	tenants     atomic.Int64
 	clockOffset atomic.Int64 // how far the simulator's clock was advanced
@@ -38,7 +38,7 @@ type MailTest struct {
 // of the provider.
 func SimulateMail(t T, open opener, newPlatform func(sdk.Connection) sdk.MailPlatform) *MailTest {
 	t.Helper()
-	w := newWorld(t, "")
+	w := newZoneServer(t, "")
 	w.serveDNS(t)
 	s := Simulate(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		o.World = w.url
@@ -49,9 +49,9 @@ func SimulateMail(t T, open opener, newPlatform func(sdk.Connection) sdk.MailPla
 	return m
 }
 
-func newMailTest(t T, s *Simulator, w *world) *MailTest {
+func newMailTest(t T, s *Simulator, w *zoneServer) *MailTest {
 	t.Helper()
-	m := &MailTest{Simulator: s, world: w}
+	m := &MailTest{Simulator: s, zones: w}
 	s.Control(t, http.MethodGet, "/suite", nil, &m.suite)
 	t.Cleanup(func() {
 		for _, call := range s.Violations(t) {
@@ -65,7 +65,7 @@ func newMailTest(t T, s *Simulator, w *world) *MailTest {
 // runs the contract suite of a mail platform.
 func newMailEnvironment(t T, e *environment) contract.MailPlatformEnv {
 	t.Helper()
-	w := newWorld(t, e.description.Name)
+	w := newZoneServer(t, e.description.Name)
 	w.serveDNS(t)
 	e.start(t, w.url)
 	m := newMailTest(t, e.simulator, w)
@@ -145,19 +145,19 @@ func (m *MailTest) Visit(t T, page, username string, accept bool) string {
 }
 
 // NewZone implements contract.MailPlatformEnv.
-func (m *MailTest) NewZone(T) string { return m.world.add() }
+func (m *MailTest) NewZone(T) string { return m.zones.add() }
 
 // Publish implements contract.MailPlatformEnv.
 func (m *MailTest) Publish(_ T, zone string, records ...dns.Record) {
-	var all []worldRecord
+	var all []recordDoc
 	for _, r := range records {
-		in := worldRecord{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
+		in := recordDoc{Type: string(r.Type), Name: r.Name, Content: r.Content, TTL: r.TTL}
 		if r.Type == dns.MX {
 			in.Priority = &r.Preference
 		}
 		all = append(all, in)
 	}
-	m.world.replace(zone, func(worldRecord) bool { return true }, all)
+	m.zones.replace(zone, func(recordDoc) bool { return true }, all)
 }
 
 // Advance implements contract.MailPlatformEnv.

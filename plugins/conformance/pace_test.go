@@ -33,7 +33,7 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 			[]string{"apply", "apply"},
 			[]time.Duration{0, 1100 * time.Millisecond},
 		},
-		"all budgets hold": {
+		"all budgets apply": {
 			[]sdk.Budget{{Key: "credential", Limit: 1, Window: time.Second}, {Key: "credential", Limit: 2, Window: time.Minute}},
 			[]string{"zone", "zone", "zone"},
 			[]time.Duration{0, 1100 * time.Millisecond, 60100 * time.Millisecond},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -152,9 +153,9 @@ func checkHosts(t T, d sdk.Description) {
 	}
 }
 
-// checkFacts checks what a mail platform says about itself. Hosts have a leading dot, so that they
-// match only whole labels of a name. Built-in domains have no leading dot, because callers must not
-// add the domain itself either.
+// checkFacts checks the facts in the description of a mail platform. Hosts have a leading dot,
+// because they match only the names below them. Built-in domains have no leading dot, because they
+// match the domain itself too: callers must add neither the domain nor a name below it.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
 	f := d.MailPlatform
@@ -181,12 +182,15 @@ func checkFacts(t T, d sdk.Description) {
 	}
 }
 
+// checkBudgets checks the budgets of a description. The host ignores budgets that it does not
+// understand.
 func checkBudgets(t T, d sdk.Description) {
 	t.Helper()
 	keys := []string{"credential", "egress"} // the host ignores other keys
 	if d.Kind == wire.KindMail {
 		keys = append(keys, "tenant")
 	}
+	operations := wire.Operations(d.Kind)
 	for _, b := range d.Budgets {
 		if b.Limit <= 0 || b.Window <= 0 {
 			t.Errorf("budget %+v has no limit or window", b)
@@ -197,6 +201,11 @@ func checkBudgets(t T, d sdk.Description) {
 		for operation, cost := range b.Costs {
 			if cost < 1 || cost > b.Limit {
 				t.Errorf("budget %+v: the cost of %s must be between 1 and the limit", b, operation)
+			}
+		}
+		for _, operation := range slices.Concat(b.Only, slices.Collect(maps.Keys(b.Costs))) {
+			if !slices.Contains(operations, operation) { // the host would never count it
+				t.Errorf("budget %+v: %q is not one of %s", b, operation, strings.Join(operations, ", "))
 			}
 		}
 	}

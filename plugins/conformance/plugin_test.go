@@ -89,8 +89,8 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 	}
 }
 
-// TestEveryCheckHasAnID checks that each check of the suite can be named by --only and --skip, and says
-// what it proves.
+// TestEveryCheckHasAnID checks that each check of the suite has an id for --only and --skip, and a
+// text about what it proves.
 func TestEveryCheckHasAnID(t *testing.T) {
 	for _, kind := range []string{"", "mail", "dns", "sending"} {
 		form, seen := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}

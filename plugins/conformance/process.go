@@ -51,7 +51,7 @@ func inherit(names []string) (variables []string) {
 // Simulator.Ready of the result contains the URL of the proxy. startSimulator returns
 // errNoSimulator if the plugin has no simulator. It fails the test if the simulator does not start.
 // The simulator and the proxy end with the test.
-func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) {
+func startSimulator(t T, binary, zonesURL string, e *exchange) (*Simulator, error) {
 	t.Helper()
 	s := &Simulator{exchange: e}
 	var address *url.URL // the address of the simulator; set before the first request
@@ -68,7 +68,7 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 		ErrorLog:     discardLog,
 	}
 	s.serve(t, proxy)
-	ready, err := startSimulatorProcess(t, binary, world, s.URL)
+	ready, err := startSimulatorProcess(t, binary, zonesURL, s.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	if address, err = url.Parse(simulatorURL); err != nil || address.Host == "" {
 		t.Fatalf("the simulator's line has no address: %+v", ready)
 	}
-	if simulatorURL == ready.URL { // the simulator does not know the address of the proxy
+	if simulatorURL == ready.URL { // the simulator did not use the URL of the proxy
 		for name, value := range ready.Settings {
 			if rest, found := strings.CutPrefix(value, ready.URL); found {
 				ready.Settings[name] = s.URL + rest
@@ -90,17 +90,17 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	s.faults.authHosts = strings.Split(ready.Settings["auth_hosts"], ",")
 	status, _ := s.callControl(t, http.MethodDelete, "/faults", nil)
 	s.ownFaults = status == http.StatusOK
-	e.learn(ready.Secrets)
+	e.addSecrets(ready.Secrets)
 	return s, nil
 }
 
 // startSimulatorProcess starts the simulator's process and returns the line that it prints when it
 // is ready.
-func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Ready, err error) {
+func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
 	// The cleanup must end the process. The test's context ends before the cleanups run, so the
 	// process must not depend on it.
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", zonesURL)
 	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
 	if err != nil {

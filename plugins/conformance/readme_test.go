@@ -20,9 +20,9 @@ var update = flag.Bool("update", false, "write the READMEs of the plugins")
 
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
-// TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check may
-// fail, and the README of the plugin ends with the output. Without TENANTRY_SOAK it tests four of the
-// plugins; the tests of each plugin run the same checks too.
+// TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check
+// may fail, and the README of the plugin ends with the output. Without TENANTRY_SOAK it tests four
+// of the plugins; the tests of each plugin run the same checks too.
 func TestBundledPluginsPass(t *testing.T) {
 	folders, err := filepath.Glob("../*/main.go")
 	if err != nil || len(folders) < 9 {

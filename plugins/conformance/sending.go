@@ -49,12 +49,8 @@ func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSen
 	})
 }
 
-// The capabilities that the description of a sending platform may list, and the operations that its
-// budgets may name.
-var (
-	sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
-	sendingOperations   = []string{"check", "account", "accounts", "start_sign_in", "sign_in", "remove"}
-)
+// sendingCapabilities are the capabilities that the description of a sending platform may list.
+var sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
 
 // checkSending checks that the description of a sending platform has everything that the host
 // needs.
@@ -97,32 +93,13 @@ func checkSending(t T, description sdk.Description) {
 	if description.FaultDomain != "" && description.FaultDomain != wire.FaultCredential {
 		t.Errorf("fault domain %q is unknown", description.FaultDomain)
 	}
-	checkSendingBudgets(t, description.Budgets)
-}
-
-func checkSendingBudgets(t T, budgets []sdk.Budget) {
-	t.Helper()
-	for _, b := range budgets {
-		if b.Key != "credential" && b.Key != "egress" {
-			t.Errorf("budget %+v: the key %q is not credential or egress", b, b.Key)
-		}
-		operations := slices.Clone(b.Only)
-		for operation := range b.Costs {
-			operations = append(operations, operation)
-		}
-		for _, operation := range operations {
-			if !slices.Contains(sendingOperations, operation) {
-				t.Errorf("budget %+v: %q is not one of %v", b, operation, sendingOperations)
-			}
-		}
-	}
 }
 
 // newSendingEnvironment starts the plugin and its simulator, and returns the environment in which
 // Test runs the contract suite of a sending platform.
 func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 	t.Helper()
-	e.start(t, newWorld(t, e.description.Name).url)
+	e.start(t, newZoneServer(t, e.description.Name).url)
 	newPlatform := func(c sdk.Connection) (sdk.SendingPlatform, error) { return e.sending(e.process, e.complete(c)), nil }
 	test := &SendingTest{Simulator: e.simulator, t: t, newPlatform: newPlatform}
 	if status, _ := e.simulator.callControl(t, http.MethodGet, "/suite", nil); status != http.StatusOK {
@@ -132,7 +109,7 @@ func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 		platform, _ := newPlatform(c)
 		return platform
 	})
-	e.exchange.learn(e.simulator.Ready.Secrets)
+	e.exchange.addSecrets(e.simulator.Ready.Secrets)
 	return fixture
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // TestSendingDescriptionProblemsAreReported breaks a valid description in one way at a time and
@@ -42,9 +43,6 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 		"does not list":                  func(d *sdk.Description) { d.Needs[sdk.CanRefresh] = nil },
 		"which is not a field":           func(d *sdk.Description) { d.Needs[sdk.CanOAuth] = []string{"password"} },
 		"fault domain":                   func(d *sdk.Description) { d.FaultDomain = "tenant" },
-		"is not credential or egress":    func(d *sdk.Description) { d.Budgets[0].Key = "tenant" },
-		`"init" is not one of`:           func(d *sdk.Description) { d.Budgets[0].Only = []string{"init"} },
-		`"apply" is not one of`:          func(d *sdk.Description) { d.Budgets[0].Costs = map[string]int{"apply": 1} },
 		"that is secret and required":    func(d *sdk.Description) { d.Fields[0].Required = false },
 		"no optional account setting":    func(d *sdk.Description) { d.Fields = slices.Delete(d.Fields, 1, 2) },
 		"auth_hosts with a default":      func(d *sdk.Description) { d.Fields[3].Account = true },
@@ -59,8 +57,33 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	}
 }
 
-// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists each cause that the host
-// interprets, and each state that an answer can have.
+// TestBudgetProblemsAreReported checks the budgets of each kind of plugin.
+func TestBudgetProblemsAreReported(t *testing.T) {
+	for _, tt := range []struct {
+		kind   wire.Kind
+		budget sdk.Budget
+		want   string
+	}{
+		{"dns", sdk.Budget{Key: "credential", Limit: 5, Window: time.Minute, Only: []string{"apply"}, Costs: map[string]int{"check": 5}}, ""},
+		{"mail", sdk.Budget{Key: "tenant", Limit: 5, Window: time.Minute, Only: []string{"create_mailbox", "enable_smtp_auth"}}, ""},
+		{"sending", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"start_sign_in"}}, ""},
+		{"dns", sdk.Budget{Key: "tenant", Limit: 5, Window: time.Minute}, "the key must be one of credential, egress"},
+		{"dns", sdk.Budget{Key: "egress", Window: time.Minute}, "has no limit or window"},
+		{"dns", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Costs: map[string]int{"apply": 6}}, "the cost of apply must be between 1 and the limit"},
+		{"dns", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Costs: map[string]int{"write": 1}}, `"write" is not one of check, zone, records, apply`},
+		{"mail", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"apply"}}, `"apply" is not one of`},
+		{"sending", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"init"}}, `"init" is not one of`},
+	} {
+		r := &recorder{TB: t}
+		checkBudgets(r, sdk.Description{Kind: tt.kind, Budgets: []sdk.Budget{tt.budget}})
+		if all := strings.Join(r.messages, "\n"); (tt.want == "") != (all == "") || !strings.Contains(all, tt.want) {
+			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, all, tt.want)
+		}
+	}
+}
+
+// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists each cause that
+// the host interprets, and each state that an answer can have.
 func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {
@@ -100,7 +123,7 @@ func TestPluginsPageExplainsEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := append(append([]string{}, sendingOperations...), sendingCapabilities[0], "api_key", "workspace_id", "base_url", "auth_hosts", "credential", "egress")
+	names := append(wire.Operations(wire.KindSending), sendingCapabilities[0], "api_key", "workspace_id", "base_url", "auth_hosts", "credential", "egress")
 	for _, value := range []any{sdk.Description{}, sdk.Field{}, sdk.Budget{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {
 			names = append(names, f.Name)

@@ -116,13 +116,13 @@ func (s *SendingTest) List(p sdk.SendingPlatform) (all []sdk.Account, pages int,
 	return all, pages, nil
 }
 
-// OpenLink returns the status and the text of the page behind a sign-in link.
+// OpenLink returns the status and the text of the page to which a sign-in link leads.
 func (s *SendingTest) OpenLink(link string) (status int, text string) {
 	s.t.Helper()
 	return s.request(http.MethodGet, link, "", "")
 }
 
-// Decide submits the page behind a sign-in link. decision is "accept" or "deny".
+// Decide submits the page to which a sign-in link leads. decision is "accept" or "deny".
 func (s *SendingTest) Decide(link, username, decision string) (status int, text string) {
 	s.t.Helper()
 	form := url.Values{"username": {username}, "decision": {decision}}
@@ -218,7 +218,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return fixture
 }
 
-// elsewhere returns the settings that contain the simulator's URL, with the URL base in its place.
+// elsewhere returns the settings that contain the simulator's URL, and replaces this URL by base.
 func (s *SendingTest) elsewhere(base string) map[string]string {
 	settings := map[string]string{}
 	for name, value := range s.Ready.Settings {
@@ -265,7 +265,7 @@ func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite,
 	}
 }
 
-// putAccounts creates the accounts at the simulator, each in the state of the given account.
+// putAccounts creates the accounts at the simulator, each in the state that its sdk.Account has.
 func (s *SendingTest) putAccounts(suite simulate.Suite, accounts []sdk.Account) {
 	s.t.Helper()
 	for _, a := range accounts {

@@ -34,8 +34,8 @@ func startServer(t T, handler http.Handler) string {
 	return "http://" + listener.Addr().String()
 }
 
-// UnreachableURL returns a base URL on which nothing listens. Systems do not give this port to
-// servers that ask for any free port, because it is below their range.
+// UnreachableURL returns a base URL on which nothing listens. Operating systems do not assign this
+// port to servers that ask for any free port, because it is below the range of such ports.
 func UnreachableURL(t T) string {
 	t.Helper()
 	return "http://127.0.0.1:2"

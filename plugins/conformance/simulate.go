@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// Simulator is a plugin's simulator that runs inside the test. Its method Fail injects the failures
-// that the contract suite of a sending platform requires.
+// Simulator is a plugin's simulator and the proxy in front of it. Simulate runs the simulator
+// inside the test, and Test runs it as a process. The method Fail injects the failures that the
+// contract suite of a sending platform requires.
 type Simulator struct {
 	URL   string
 	Ready simulate.Ready

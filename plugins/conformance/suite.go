@@ -85,7 +85,7 @@ func suite(kind string) []suiteCheck {
 			case kind == string(wire.KindSending):
 				newSendingEnvironment(t, e) // makes the control calls that select the workspace
 			default:
-				e.start(t, newWorld(t, e.description.Name).url)
+				e.start(t, newZoneServer(t, e.description.Name).url)
 			}
 			c.Run(t, e)
 		}})
@@ -114,7 +114,7 @@ func suite(kind string) []suiteCheck {
 func withSimulator(checks []check) (all []suiteCheck) {
 	for _, c := range checks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
-			w := newWorld(t, e.description.Name)
+			w := newZoneServer(t, e.description.Name)
 			e.zone = w.add()
 			e.startSimulator(t, w.url)
 			e.Connect, e.notHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
@@ -172,7 +172,7 @@ func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 
 func (o *Options) newExchange() *exchange {
 	e := &exchange{secrets: map[string]string{}}
-	e.learn(o.Secrets)
+	e.addSecrets(o.Secrets)
 	return e
 }
 

@@ -75,8 +75,8 @@ func (b Binary) startSilent(t T, s *silentServer) string {
 	return startServer(t, s)
 }
 
-// startTCP starts a server on loopback that runs until the test ends. It reads the first bytes of each
-// connection, calls serve, and closes the connection. The result has the form of a URL.
+// startTCP starts a server on loopback that runs until the test ends. It reads the first bytes of
+// each connection, calls serve, and closes the connection. The result has the form of a URL.
 func startTCP(t T, serve func(net.Conn)) string {
 	t.Helper()
 	var config net.ListenConfig

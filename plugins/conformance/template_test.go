@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// templateBugs are bugs in the code of the templates. Each replaces the text old of a file by the text
-// planted.
+// templateBugs are bugs in the code of the templates. Each replaces the text old of a file by the
+// text planted.
 var templateBugs = []struct{ check, template, file, old, planted string }{
 	{"mail/domains/unknown", "go-mail", "call.go", `"no_domain":     "domain_not_found",`, ``},
 	{"mail/mailboxes/removed", "go-mail", "mailboxes.go", `return t.remove(ctx, "/accounts/"+url.PathEscape(objectID), "no_mailbox")`, `return nil`},
@@ -23,8 +23,8 @@ var templateBugs = []struct{ check, template, file, old, planted string }{
 	{"sending/list/many", "go-sending", "platform.go", `if list.More {`, `if list.More && list.Page < 0 {`},
 }
 
-// TestSuiteFindsBugsOfTemplates builds a template with each planted bug, and runs the check that must
-// find the bug over the process. The same check passes over the template as it is.
+// TestSuiteFindsBugsOfTemplates builds a template with each planted bug, and runs the check that
+// must find the bug over the process. The same check passes over the template as it is.
 func TestSuiteFindsBugsOfTemplates(t *testing.T) {
 	t.Run("passes", func(t *testing.T) {
 		for _, tt := range templateBugs {
@@ -57,8 +57,8 @@ func requireStatus(t *testing.T, path, check string, want Status) {
 	}
 }
 
-// buildTemplate builds a template in which one text of a file is replaced, and returns the path of the
-// program.
+// buildTemplate builds a template in which one text of a file is replaced, and returns the path of
+// the program.
 func buildTemplate(t *testing.T, kind, template, file, old, planted string) string {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join("..", "template", template, file))

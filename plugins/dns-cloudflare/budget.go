@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// budgets holds the budget of each token, keyed by the fingerprint of its connection.
+// budgets has the budget of each token, keyed by the fingerprint of its connection.
 type budgets struct {
 	now     func() time.Time
 	limit   int // calls of one token in each window

@@ -36,7 +36,7 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) (
 		return 0, classifyError(ctx, err)
 	}
 	if !resp.Success || json.Unmarshal(resp.Result, out) != nil {
-		return 0, sdk.BrokenAnswer("nonsense")
+		return 0, sdk.BrokenAnswer("unexpected_answer")
 	}
 	if resp.ResultInfo != nil {
 		total = resp.ResultInfo.Total

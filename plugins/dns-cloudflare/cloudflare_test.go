@@ -62,7 +62,7 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
 	f.replaceRecords(t, zone, []map[string]any{
-		{"type": "TXT", "name": zone, "content": "unquoted by hand", "ttl": 1, "comment": "theirs"},
+		{"type": "TXT", "name": zone, "content": "unquoted by hand", "ttl": 1, "comment": "by the owner"},
 		{"type": "CNAME", "name": "www." + zone, "content": "pages.example", "ttl": 1, "proxied": true},
 	})
 	p := f.Provider()
@@ -88,7 +88,7 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	for _, r := range f.records(t, zone) {
 		switch r["name"] {
 		case zone:
-			if r["comment"] != "theirs" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
+			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
 				t.Errorf("got %v", r)
 			}
 		case key.Name:
@@ -124,7 +124,7 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	}
 	now, err := p.Records(t.Context(), z)
 	if err != nil || !sdk.FindSet(now, zone, sdk.CNAME).Same(alias) || len(now) != 3 {
-		t.Errorf("the zone holds %+v, %v", now, err)
+		t.Errorf("the zone has %+v, %v", now, err)
 	}
 }
 
@@ -241,11 +241,11 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	c := []sdk.Change{{Before: text(zone), After: text(zone, "x")}}
 	f.Put(t, zone, text(zone, "x"))
 	if _, err := p.write(t.Context(), z, nil, c); err != nil {
-		t.Fatalf("81058 for what is wanted: %v", err)
+		t.Fatalf("81058, and the zone has the wanted record: %v", err)
 	}
 	f.Put(t, zone, text(zone, "x", "more"))
 	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
-		t.Fatalf("81058 for something else: %v", err)
+		t.Fatalf("81058, and the zone does not have the wanted record: %v", err)
 	}
 	f.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
 	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err).Kind != sdk.Unknown {

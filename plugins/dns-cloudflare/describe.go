@@ -48,7 +48,7 @@ func description() sdk.Description {
 	}
 }
 
-// processState holds what all calls of the process share: the HTTP client, the locks of zones, and
+// processState has what all calls of the process share: the HTTP client, the locks of zones, and
 // the budgets and waits of tokens.
 type processState struct {
 	http    *http.Client

@@ -3,6 +3,7 @@
 // Command dns-cloudflare is the plugin that reads and changes zones at Cloudflare through API v4.
 // README.md lists the API calls.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
 //   - zone.go: reading zones and records.
 //   - apply.go: writing records in one batch.

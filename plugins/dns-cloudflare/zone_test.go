@@ -29,7 +29,7 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }
 

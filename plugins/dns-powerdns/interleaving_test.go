@@ -117,15 +117,15 @@ func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 		changedNothing := err != nil && ended.Kind != sdk.Broken && ended.Kind != sdk.Unknown
 		switch {
 		case o.lost(held) && !overlapped:
-			t.Errorf("a change of the owner is lost, and Apply ends with %v; held are %+v", err, held)
+			t.Errorf("a change of the owner is lost, and Apply returned %v; the zone has %+v", err, held)
 		case overlapped && (!o.overlap || changedNothing):
-			t.Errorf("nobody changed the zone before the PATCH, and Apply ends with %v", err)
+			t.Errorf("nobody changed the zone before the PATCH, and Apply returned %v", err)
 		case o.overlap && !overlapped:
-			t.Errorf("the zone changed before the PATCH, and Apply ends with %v", err)
+			t.Errorf("the zone changed before the PATCH, and Apply returned %v", err)
 		case err == nil && !held.Same(after):
-			t.Errorf("Apply succeeds, and held are %+v", held)
+			t.Errorf("Apply succeeded, and the zone has %+v", held)
 		case changedNothing && f.patches.Load() > patches:
-			t.Errorf("Apply wrote and ends with %v", err)
+			t.Errorf("Apply wrote and returned %v", err)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// providerAnswering returns a provider whose server answers every request with begin, the given
-// number of repetitions of part, and end.
+// providerAnswering returns a provider whose server answers every request with begin, part repeated
+// times times, and end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(f http.ResponseWriter, _ *http.Request) {
@@ -36,16 +36,16 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 	return p
 }
 
-// TestManyZones checks that Check accepts a server with thousands of zones. It refuses a list of
-// zones that is larger than maxZoneList.
-func TestManyZones(t *testing.T) {
+// TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It
+// refuses a list of zones that is larger than maxZoneList.
+func TestCheckCountsThousandsOfZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
 	if n, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
 		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
 	}
 	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) {
-		t.Errorf("Check of a list over maxList: %v, want too large", err)
+		t.Errorf("Check of a list over maxZoneList: %v, want too large", err)
 	}
 	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
 		if _, err := providerAnswering(t, nonsense, "", 0, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
@@ -54,8 +54,9 @@ func TestManyZones(t *testing.T) {
 	}
 }
 
-// TestLargeZones checks that a large zone is read, and that a zone larger than maxZone is refused.
-func TestLargeZones(t *testing.T) {
+// TestZoneAboveTheSizeLimitIsRefused checks that a large zone is read, and that a zone larger than
+// maxZone is refused.
+func TestZoneAboveTheSizeLimitIsRefused(t *testing.T) {
 	zone := sdk.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
 	entry := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`

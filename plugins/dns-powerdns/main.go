@@ -3,6 +3,7 @@
 // Command dns-powerdns is the plugin that reads and changes zones of a PowerDNS Authoritative
 // Server through its HTTP API. README.md lists the API calls.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
 //   - zone.go: reading zones and records.
 //   - apply.go: writing records in one request.

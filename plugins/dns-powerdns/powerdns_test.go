@@ -62,7 +62,7 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if diff := cmp.Diff([]string{"intwo strings"}, before.Values); diff != "" {
-		t.Fatalf("a disabled record is no record (-want +got):\n%s", diff)
+		t.Fatalf("the set contains a disabled record (-want +got):\n%s", diff)
 	}
 	after := before
 	after.Values = append([]string{"MS=ms1"}, before.Values...)
@@ -203,7 +203,7 @@ func TestStatusesOfAWriteAreClassified(t *testing.T) {
 		}
 	}
 	if held := f.Held(t, zone); len(held) > 0 {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }
 
@@ -274,11 +274,12 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }
 
-// TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not serve.
+// TestRowsOutsideTheZoneAreLeftOut reads a zone whose database has rows that the server does not
+// serve.
 func TestRowsOutsideTheZoneAreLeftOut(t *testing.T) {
 	const set = `{"name":"%s","type":"%s","ttl":60,"records":[{"content":"%s"}]}`
 	row := func(name, kind, content string) string { return fmt.Sprintf(set, name, kind, content) }
@@ -303,7 +304,7 @@ func TestRowsOutsideTheZoneAreLeftOut(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the record sets (-want +got):\n%s", diff)
 	}
-	// The rows of a different zone are not those of an empty zone.
+	// An answer with a different zone must not count as an empty zone.
 	if _, err := p.Records(t.Context(), sdk.Zone{ID: "b.test.", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("Records of a different zone: %v, want broken", err)
 	}

@@ -80,7 +80,7 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	zone := sdk.Zone{ID: z.ID, Name: sdk.PlainName(z.Name), NameServers: sdk.FindSet(sets, name, sdk.NS).Values}
 	switch {
 	case zone.ID == "":
-		return sdk.Zone{}, sdk.BrokenAnswer("another_zone")
+		return sdk.Zone{}, sdk.BrokenAnswer("different_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
 		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
 	}
@@ -96,14 +96,14 @@ func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, err
 	return z.recordSets()
 }
 
-// readZone reads the zone with this apex. recordSets leaves out what is not in the zone of the answer,
-// so readZone fails if this is a different zone.
+// readZone reads the zone with this apex. It fails if the answer contains a different zone, because
+// recordSets would omit all sets of the wrong zone without an error.
 func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, err error) {
 	err = p.get(sdk.WithMaxAnswer(ctx, maxZone), path, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&z)
 	})
 	if err == nil && sdk.PlainName(z.Name) != sdk.PlainName(apex) {
-		err = sdk.BrokenAnswer("another_zone")
+		err = sdk.BrokenAnswer("different_zone")
 	}
 	return z, err
 }
@@ -111,8 +111,9 @@ func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, 
 // zonePath returns the path of a zone. The server has already escaped the id where necessary.
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
-// recordSets returns the record sets that the zone serves. Disabled records are omitted, and sets that
-// are not in the zone: a database can contain rows with names outside the zone and rows without a type.
+// recordSets returns the record sets that the server serves. It omits disabled records, and sets
+// that are not in the zone. A database can contain rows with names outside the zone and rows
+// without a type.
 func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	for _, r := range z.RRSets {

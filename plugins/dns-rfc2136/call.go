@@ -80,7 +80,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		return nil, sdk.BrokenAnswer("empty_transfer")
 	}
 	if setKey(all[0]) != sdk.PlainName(zone)+" SOA" {
-		return nil, sdk.BrokenAnswer("another_zone")
+		return nil, sdk.BrokenAnswer("different_zone")
 	}
 	return all[:len(all)-1], nil // the last record is the SOA again
 }
@@ -96,7 +96,7 @@ func transferError(err error) error {
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
 		return sdk.BrokenAnswer("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
 	case errors.As(err, new(*wire.Error)), errors.Is(err, io.ErrUnexpectedEOF):
-		return sdk.BrokenAnswer("not_dns")
+		return sdk.BrokenAnswer("not_a_dns_message")
 	default:
 		return sdk.TransportError(err)
 	}

@@ -43,7 +43,8 @@ func serveTransfers(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 	return provider
 }
 
-// TestForeignRecordsAreLeftOut transfers a zone with a record outside it, and then a different zone.
+// TestForeignRecordsAreLeftOut transfers a zone with a record outside it, and then a different
+// zone.
 func TestForeignRecordsAreLeftOut(t *testing.T) {
 	var soa, foreign, own wire.RR
 	for text, rr := range map[string]*wire.RR{

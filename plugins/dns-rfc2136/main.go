@@ -4,6 +4,7 @@
 // update (RFC 2136), signed with a TSIG key. It works with BIND, Knot and others. README.md lists
 // the messages.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
 //   - zone.go: reading zones and records.
 //   - apply.go: writing records in one update message.

@@ -41,20 +41,20 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 		after             sdk.RRSet
 	}{
 		"a value changed": {
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"managed"}},
 		},
-		"a set was made": {
-			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
+		"a set was created": {
+			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"managed"}},
 		},
-		"a neighbour came for our CNAME": {
-			sdk.RRSet{Type: sdk.CNAME}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
-			sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"ours.example"}},
+		"a text was added at the name of the CNAME": {
+			sdk.RRSet{Type: sdk.CNAME}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
+			sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"managed.example"}},
 		},
-		"a CNAME came for our text": {
-			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"theirs.example"}},
-			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
+		"a CNAME was added at the name of the text": {
+			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"foreign.example"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"managed"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
 			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
-				t.Fatalf("held %+v", held)
+				t.Fatalf("the zone has %+v", held)
 			}
 		})
 	}
@@ -213,6 +213,6 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT); !held.Same(after) {
-		t.Errorf("held %+v", held)
+		t.Errorf("the zone has %+v", held)
 	}
 }

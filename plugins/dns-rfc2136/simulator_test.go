@@ -170,7 +170,7 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{what: "a wrong secret", m: insert(x), secret: "Z3Vlc3NlZA=="},
 		{what: "an unknown key", m: insert(x), key: "other-key"},
 		{what: "a different algorithm", m: insert(x), algorithm: wire.HmacSHA512},
-		{what: "a clock that is behind", m: insert(x), skew: -time.Hour},
+		{what: "a slow clock", m: insert(x), skew: -time.Hour},
 		{what: "an update without a key", m: insert(x), key: "none"},
 		{what: "an update of no zone", m: new(wire.Msg).SetUpdate("nobody.test.")},
 		{what: "an empty update", m: update(func(*wire.Msg) {})},

@@ -50,8 +50,8 @@ func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, err
 	return recordSets(zone.Name, all)
 }
 
-// recordSets groups records by name and type. It omits signingTypes, and records that a server sends
-// although they are outside the zone.
+// recordSets groups records by name and type. It omits signingTypes, and records that a server
+// sends although they are outside the zone.
 func recordSets(zone string, all []wire.RR) ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	index := map[string]int{}

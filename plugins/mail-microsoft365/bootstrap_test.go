@@ -108,7 +108,7 @@ func TestBootstrapRepeatsACustomizationRequestThatFailed(t *testing.T) {
 	expectBootstrap(t, c, tenant.BootstrapReady, tenant.StepNone)
 }
 
-func TestEnableSMTPAuth(t *testing.T) {
+func TestEnableSMTPAuthCanBeRepeatedAfterARefusal(t *testing.T) {
 	env := newTestEnv(t)
 	_, c := env.preparedTenant(t, nil)
 	expectSMTPAuth(t, c, tenant.SMTPAuthDisabled)

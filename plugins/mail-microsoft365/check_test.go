@@ -65,7 +65,7 @@ func TestCheckReportsAnExpiredSecretAndAnUnreachablePlatform(t *testing.T) {
 	expectOutcome(t, env.checkWith(t, func(s *settings) { s.loginURL = "http://127.0.0.1:1" }), outcome.Down, fault.ProviderUnavailable)
 }
 
-func TestIsTenantName(t *testing.T) {
+func TestTenantNamesAreSafeInAPath(t *testing.T) {
 	for name, want := range map[string]bool{
 		"organizations": true, "contoso.onmicrosoft.com": true, "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90": true,
 		"": false, "a/b": false, "..": false, "a?b": false, "a b": false,

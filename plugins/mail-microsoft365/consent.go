@@ -22,7 +22,8 @@ const (
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// consentTimeout is how long it may take until the token endpoint and Graph know a new consent.
+// consentTimeout is how long it may take until a new consent takes effect at the token endpoint and
+// at Graph.
 const consentTimeout = 2 * time.Minute
 
 // ConsentURL implements sdk.MailPlatform.
@@ -43,7 +44,7 @@ func (p *platform) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) 
 }
 
 // Administrator implements sdk.MailPlatform. It checks the sign-in first, then the tenant's
-// consent, then the role Global Administrator. It looks for the role in the ID token and, if the
+// consent, then the role Global Administrator. It searches for the role in the ID token and, if the
 // token does not list it, in the directory.
 func (p *platform) Administrator(ctx context.Context, s sdk.SignIn, code secret.Text) (tenant.Administrator, error) {
 	ctx, cancel := call.WithDeadline(ctx)
@@ -92,8 +93,8 @@ type roleAssignment struct {
 	Scope     string `json:"directoryScopeId"`
 }
 
-// grants reports whether the assignment gives the role to the principal in the whole directory. It
-// checks all fields, because the server could have ignored the filter of the request.
+// grants reports whether the assignment assigns the role to the principal in the whole directory.
+// It checks all fields, because the server could have ignored the filter of the request.
 func (a roleAssignment) grants(principal, role string) bool {
 	return equalFold(a.Principal, principal) && equalFold(a.Role, role) && a.Scope == "/"
 }

@@ -79,7 +79,7 @@ func TestSignInFailsWhenTheConsentNeverShows(t *testing.T) {
 	}
 	env.Visit(t, page, tenantInfo.Admin, true)
 	env.platform.(*platform).state.retry.BaseDelay = time.Hour
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 	defer cancel()
 	_, err = env.signIn(t, ctx, tenantInfo, tenantInfo.Admin)
 	expectOutcome(t, err, outcome.Refused, fault.ConsentDeclined)

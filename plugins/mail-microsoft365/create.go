@@ -50,8 +50,8 @@ func createOnce[T any](
 	}
 }
 
-// conflictLookups is how often createOnce looks for an object if the platform reports that the
-// object exists. It can take some seconds until the platform's replicas show a new object.
+// conflictLookups is how often createOnce calls find if the platform reports that the object
+// exists. It can take some seconds until the platform's replicas show a new object.
 const conflictLookups = 5
 
 func findAgain[T any](ctx context.Context, p call.RetryPolicy, times int, find func() (T, error)) (T, error) {

@@ -22,7 +22,9 @@ const maxAliases = 4
 
 // CreateMailbox implements sdk.MailTenant. It repeats a request only after status 429 or 503, or if
 // no connection could be made. After other failures the caller decides whether to repeat the call.
-// If Exchange reports that the address is in use, CreateMailbox refuses at once. It does so even if no lookup finds the object with the address.
+// If Exchange reports that the address is in use, CreateMailbox refuses at once. It also refuses if
+// no lookup finds the object with the address. There is one exception: if Exchange answered an
+// earlier request with 503, it may have created the mailbox, so the outcome is Unknown.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -40,9 +42,9 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 	})
 }
 
-// createOrFind runs New-Mailbox. If that fails, it looks for the address. If a shared mailbox has
-// the address, the mailbox counts as created. If a different object has the address, the call is
-// refused. If only the alias is in use, createOrFind tries the next alias.
+// createOrFind runs New-Mailbox. If that fails, it searches for the address. If a shared mailbox
+// has the address, the mailbox counts as created. If a different object has the address, the call
+// is refused. If only the alias is in use, createOrFind tries the next alias.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	for alias := 0; ; alias++ {
 		created, err := c.newMailbox(ctx, m, alias)
@@ -111,7 +113,7 @@ func newMailboxError(err error) error {
 	}
 }
 
-// mailboxAlias returns the n-th alias to try for an address. The same arguments always give the
+// mailboxAlias returns the n-th alias to try for an address. The same arguments always return the
 // same alias.
 func mailboxAlias(address string, n int) string {
 	if n > 0 {

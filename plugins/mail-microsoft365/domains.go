@@ -165,7 +165,7 @@ func verificationError(err error) error {
 	case graph.LostRace(err):
 		return lostRace(err)
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
-		// Graph gives this answer if this tenant has verified the domain but a replica does not
+		// Graph answers like this if this tenant has verified the domain but a replica does not
 		// show that yet.
 		return call.NotReady("the mail platform does not show the verification yet", call.CauseOf(err))
 	case graph.Status(err) == http.StatusBadRequest:

@@ -19,8 +19,7 @@ const (
 	manageAsAppName = "Exchange.ManageAsApp"
 )
 
-// roleStatus says whether the application's service principal holds the role Exchange
-// Administrator.
+// roleStatus says whether the application's service principal has the role Exchange Administrator.
 type roleStatus struct {
 	principal string // object id of the service principal, "" if unknown
 	state     roleState
@@ -31,13 +30,13 @@ type roleState int
 const (
 	roleHeld            roleState = iota + 1
 	roleAssigned                  // this call has assigned the role
-	roleRefused                   // the role is not held, and the tenant does not allow tenantry to assign it
+	roleRefused                   // the principal does not have the role, and the tenant does not allow tenantry to assign it
 	roleUnreadable                // tenantry must not read the role assignments
 	principalNotVisible           // the directory does not show the service principal yet
 )
 
 // ensureRole assigns the role Exchange Administrator to the application's service principal, if the
-// principal does not hold it. If the tenant refuses the assignment, the result has the state
+// principal does not have it. If the tenant refuses the assignment, the result has the state
 // roleRefused and the error is nil.
 func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	principal, err := c.servicePrincipal(ctx)
@@ -75,7 +74,7 @@ func (c *tenantClient) assignRole(ctx context.Context, principal string) (roleSt
 	case call.IsDenied(err) && graph.Status(err) != 0:
 		return roleRefused, nil
 	case graph.Status(err) == http.StatusNotFound:
-		return principalNotVisible, nil // a replica of the directory does not know the principal yet
+		return principalNotVisible, nil // a replica of the directory does not have the principal yet
 	default:
 		return 0, err
 	}
@@ -137,7 +136,7 @@ type appRoleAssignment struct {
 }
 
 // appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If tenantry
-// must not read the directory, it looks for the role in the access token.
+// must not read the directory, it searches for the role in the access token.
 func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
 	if principal == "" {
 		return unknown, nil

@@ -65,7 +65,7 @@ func TestCreateMailboxDoesNotRepeatARefusedCreation(t *testing.T) {
 		expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail)
 	}
 	if list, err := c.Mailboxes(t.Context()); err != nil || len(list) != 0 {
-		t.Fatalf("the platform holds %+v, %v", list, err)
+		t.Fatalf("the platform has %+v, %v", list, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestCreateMailboxFindsTheMailboxAfterAFailure(t *testing.T) {
 	}
 	list, err := c.Mailboxes(t.Context())
 	if err != nil || len(list) != 5 {
-		t.Fatalf("the platform holds %+v, %v", list, err)
+		t.Fatalf("the platform has %+v, %v", list, err)
 	}
 }
 
@@ -108,8 +108,8 @@ func TestCreateMailboxWithoutAnAnswerIsUnknown(t *testing.T) {
 	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
 }
 
-// TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503 checks that a creation which Exchange may
-// have executed is not reported as refused.
+// TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503 checks that a creation which Exchange
+// may have executed is not reported as refused.
 func TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.preparedTenant(t, nil)

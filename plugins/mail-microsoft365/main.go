@@ -6,6 +6,7 @@
 // Start with provider.go: platform makes the calls of one connection, and tenantClient makes the
 // calls for one tenant. The other files:
 //
+//   - main.go: the function main, which serves the plugin.
 //   - settings.go: the description of the plugin and the settings of a connection.
 //   - consent.go, bootstrap.go, grants.go: consent, sign-in, and the preparation of Exchange.
 //   - directory.go, domains.go, records.go, licenses.go: reads and writes through Graph.

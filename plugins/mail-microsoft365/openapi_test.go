@@ -129,7 +129,7 @@ func checkRequest(o *openapi3.Operation, r *http.Request, body []byte) error {
 	}
 	if o.RequestBody == nil {
 		if len(body) > 0 {
-			return fmt.Errorf("the description has no body, we send %d bytes", len(body))
+			return fmt.Errorf("the description has no body, the request has %d bytes", len(body))
 		}
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-func TestRuleLifecycle(t *testing.T) {
+func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	env := newSendingTenant(t, newTestEnv(t))
 	ensure := func(list ...string) sendlimit.Rule {
 		r, err := env.client.EnsureRule(t.Context(), env.domain, list)

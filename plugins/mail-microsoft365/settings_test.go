@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-func TestPluginDescription(t *testing.T) {
+func TestDescriptionIsComplete(t *testing.T) {
 	p := plugin()
 	if p.Describe.Name != "microsoft365" || p.Describe.Kind != "mail" || p.Describe.Title == "" || p.Describe.Version == "" ||
 		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {

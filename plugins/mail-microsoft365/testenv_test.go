@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// hang is a timeout that is exceeded only if a call never ends, however slow the machine is.
-const hang = 4 * time.Minute
+// hangTimeout is a timeout that is exceeded only if a call never ends, however slow the machine is.
+const hangTimeout = 4 * time.Minute
 
 // sharedApplication is the app registration that all simulators of this package share, because
 // generating its key is slow.
@@ -92,8 +92,8 @@ func TestContract(t *testing.T) {
 	contract.MailPlatform(t, func(conformance.T) contract.MailPlatformEnv { return env })
 }
 
-// TestBinary runs every suite of a mail platform over the built plugin. It mostly waits, because the
-// built plugin pauses for seconds before it repeats a call.
+// TestBinary runs every suite of a mail platform over the built plugin. It mostly waits, because
+// the built plugin pauses for seconds before it repeats a call.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	path := testserver.Program(t, "release/plugins/mail-microsoft365")

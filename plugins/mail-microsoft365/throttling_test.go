@@ -65,8 +65,8 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 	return env
 }
 
-// addTenant creates a tenant, connects it and prepares its mail server. It returns its initial domain
-// too.
+// addTenant creates a tenant, connects it and prepares its mail server. It returns its initial
+// domain too.
 func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initial string) {
 	env.t.Helper()
 	created := env.control(http.MethodPost, "/tenants", options{"name": name}).(map[string]any)
@@ -215,8 +215,8 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				env.throttle(tt.method, tt.path)
 				var wg sync.WaitGroup
-				// The processes begin one after the other, so the last one gets to know waits only
-				// from the others.
+				// The processes begin one after the other, so the last one receives waits only from
+				// the others.
 				begin := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {

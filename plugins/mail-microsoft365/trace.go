@@ -142,7 +142,7 @@ func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, m
 	next = tracePosition{p.Span, p.Batch, last.Received.Time, string(last.Recipient)}
 	if next.End.Equal(p.End) && next.Recipient == p.Recipient {
 		if len(rows) >= exchange.TracePage {
-			return tracePosition{}, false, call.Broken("exchange", "trace_stands_still")
+			return tracePosition{}, false, call.Broken("exchange", "trace_without_progress")
 		}
 		return tracePosition{}, false, nil
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// sendAt makes a mailbox send messages at a given time.
+// sendAt makes a mailbox send messages at the time at.
 func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, more options) {
 	t.Helper()
 	message := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
@@ -150,7 +150,7 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	}
 	q.Senders = nil
 	if page, err := s.client.Sent(t.Context(), q); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
-		t.Errorf("of nobody: %+v, %v", page, err)
+		t.Errorf("a query without senders: %+v, %v", page, err)
 	}
 }
 
@@ -257,9 +257,9 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	}
 }
 
-// TestSentQueryParameters checks that times are UTC without a zone, that they cover at least the
-// range, and that the next page begins exactly where the last one ended.
-func TestSentQueryParameters(t *testing.T) {
+// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, that they cover at
+// least the range, and that the next page begins exactly where the last one ended.
+func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	fake := newFakePlatform(t)
 	zone := time.FixedZone("", 3600)
 	from, to := time.Date(2026, 11, 2, 1, 0, 0, 5, zone), time.Date(2026, 11, 3, 1, 0, 0, 5, zone)

@@ -29,7 +29,8 @@ var promised = []string{repository + "plugins/sdk", repository + "plugins/sdk/si
 var update = flag.Bool("update", false, "add what is new to the files of testdata; delete by hand what a new version breaks")
 
 // TestExportedAPIIsKept compares the exported API of the SDK with testdata/api.txt. It fails when
-// something was removed or changed, which breaks plugins, and when something new is not in the file.
+// something was removed or changed, which breaks plugins, and when something new is not in the
+// file.
 func TestExportedAPIIsKept(t *testing.T) {
 	compareWithPromise(t, "testdata/api.txt", exportedAPI(t, promised))
 }

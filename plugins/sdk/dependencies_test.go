@@ -41,7 +41,7 @@ func TestSDKDependenciesAreListed(t *testing.T) {
 		}
 	}
 	if ownPackages < 5 {
-		t.Fatalf("only %d packages of our own seen; the list is not what it should be", ownPackages)
+		t.Fatalf("only %d packages of this repository are listed, so the list is not complete", ownPackages)
 	}
 }
 

@@ -131,7 +131,9 @@ func PlainName(name string) string {
 }
 
 // ReadBack reads a zone after a write, checks that the zone has the changes, and returns its record
-// sets. If reading fails, ReadBack returns an UnknownEffect error.
+// sets. If the zone does not have a change, ReadBack returns a BrokenAnswer error. If the error of
+// the read says that nothing changed, ReadBack returns an UnknownEffect error instead, because the
+// write may have changed the zone. It returns any other error of the read unchanged.
 func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	sets, err := p.Records(ctx, zone)
 	if err != nil {
@@ -142,7 +144,7 @@ func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.C
 	}
 	for _, c := range changes {
 		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
-			return nil, BrokenAnswer("written_but_not_there")
+			return nil, BrokenAnswer("missing_after_write")
 		}
 	}
 	return sets, nil

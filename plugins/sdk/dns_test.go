@@ -94,11 +94,11 @@ func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 		zone oneZone
 		kind outcome.Kind // 0 for success
 	}{
-		"written":              {oneZone{sets: []dns.RRSet{want}}, 0},
-		"not written":          {oneZone{}, outcome.Broken},
-		"the read is refused":  {oneZone{err: sdk.CredentialRefused("x")}, outcome.Unknown},
-		"the read is cut":      {oneZone{err: sdk.UnknownEffect("x")}, outcome.Unknown},
-		"the read is nonsense": {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
+		"written":               {oneZone{sets: []dns.RRSet{want}}, 0},
+		"not written":           {oneZone{}, outcome.Broken},
+		"the read is refused":   {oneZone{err: sdk.CredentialRefused("x")}, outcome.Unknown},
+		"the read is cut":       {oneZone{err: sdk.UnknownEffect("x")}, outcome.Unknown},
+		"the read is malformed": {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
 	} {
 		sets, err := sdk.ReadBack(t.Context(), tt.zone, dns.Zone{}, changes)
 		if outcome.Of(err) != tt.kind || (err == nil) != (len(sets) == 1) {

@@ -44,8 +44,8 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	return a, body, err
 }
 
-// TestRequestsGoOnlyToNamedHosts sends requests and opens connections in a call whose plugin names its
-// hosts.
+// TestRequestsGoOnlyToNamedHosts sends requests and opens connections in a call whose plugin names
+// its hosts.
 func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	var received atomic.Int64
 	server := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
@@ -155,7 +155,7 @@ func TestCallsTimeOut(t *testing.T) {
 }
 
 // TestSpansNameNoCustomers checks that a call creates a span and propagates the trace context. The
-// span must not contain the path and query, which hold customer data.
+// span must not contain the path and query, which contain customer data.
 func TestSpansNameNoCustomers(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	previous := otel.GetTracerProvider()

@@ -79,7 +79,7 @@ func DomainNotFound(cause string) error {
 func RefusedAs(code, cause, detail string) error {
 	published, ok := fault.ByName(code)
 	if !ok {
-		return BrokenAnswer("no_such_code")
+		return BrokenAnswer("unknown_code")
 	}
 	return &outcome.Error{Kind: outcome.Refused, Code: published, Cause: cause, Detail: detail}
 }

@@ -53,8 +53,8 @@ func Misconfigured(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
 }
 
-// NotServed returns a refusal for a connection with a setting whose value
-// the provider does not know.
+// NotServed returns a refusal for a connection with a setting whose value does not exist at the
+// provider.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }
@@ -100,9 +100,11 @@ func UnknownEffect(cause string) error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
 }
 
-// TransportError classifies the error of a request that got no complete answer. If the request
-// could not be sent, or was not sent because of Waits, it changed nothing. If it was sent, its
-// effect is unknown.
+// TransportError classifies the error of a request that got no complete answer. The request changed
+// nothing if no connection could be opened, if Waits held it back, or for ErrPrivateAddress and
+// ErrHostNotNamed. After a cancellation or a timeout, even while the connection is opened, the
+// effect of the request is unknown. It is also unknown after any other error of the connection. An
+// answer over its limit becomes AnswerTooLarge.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error

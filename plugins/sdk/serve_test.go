@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// roleVariable is the environment variable that makes the test binary act as a plugin.
+// roleVariable is the environment variable that makes the test binary run as a plugin.
 const roleVariable = "TENANTRY_SDK_TEST_PLUGIN"
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ func pluginCommand(t *testing.T, role string, args ...string) *exec.Cmd {
 	return c
 }
 
-func TestPluginCommands(t *testing.T) {
+func TestCommandsPrintAndExitAsDocumented(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   []string

@@ -37,8 +37,8 @@ func NewWaits(now func() time.Time) *Waits {
 	return &Waits{now: now, until: map[string]time.Time{}}
 }
 
-// Share makes w also use the waits of the host. Serve calls Share. Tests call Share with a store in
-// place of the host.
+// Share makes w also use the waits of the host. Serve calls Share. Tests call Share with a store
+// instead of the host.
 func (w *Waits) Share(host ports.Waits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +136,8 @@ func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxWait is the longest accepted wait. A longer one counts as a mistake of the provider.
+// maxWait is the longest wait. A longer one is probably a mistake of the provider, so it is
+// shortened to maxWait.
 const maxWait = time.Hour
 
 // RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It

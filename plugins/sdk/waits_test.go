@@ -111,7 +111,7 @@ func TestClientObservesRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterReadsSecondsAndDates(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
 		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "-3": 0, "soon": 0,

@@ -15,8 +15,8 @@ import (
 
 const (
 	sendersPath = "/sender-emails"
-	// maxPages is the maximum number of pages that the plugin reads when it looks for one address,
-	// or for the workspaces.
+	// maxPages is the maximum number of pages that the plugin reads when it searches for one
+	// address, or for the workspaces.
 	maxPages = 10
 )
 
@@ -50,9 +50,9 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return sdk.Account{}, sdk.BrokenAnswer("emailbison search finds everybody")
 }
 
-// Accounts implements sdk.SendingPlatform. The cursor holds the page number and the total at the
-// time of the previous page. If the total is smaller now, an account may have moved to a page that
-// was read before. Then Accounts fails with Broken.
+// Accounts implements sdk.SendingPlatform. The cursor has the page number and the total at the time
+// of the previous page. If the total is smaller now, an account may have moved to a page that was
+// read before. Then Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	number, previousTotal := 1, 0
 	if cursor != "" {
@@ -84,7 +84,7 @@ func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.A
 	var found []sdk.Account
 	for _, doc := range docs {
 		if doc.ID == "" || doc.Email == "" {
-			return nil, false, 0, sdk.BrokenAnswer("nonsense")
+			return nil, false, 0, sdk.BrokenAnswer("unexpected_answer")
 		}
 		found = append(found, doc.toAccount())
 	}
@@ -111,7 +111,7 @@ func accountState(status string) (state sdk.AccountState, reason string) {
 	}
 }
 
-// Remove implements sdk.SendingPlatform. If EmailBison does not know the account, it counts as
+// Remove implements sdk.SendingPlatform. If EmailBison has no such account, the account counts as
 // removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	var answer struct {

@@ -51,7 +51,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 		return nil
 	}
 	if !object || json.Unmarshal(body, out) != nil {
-		return sdk.BrokenAnswer("nonsense")
+		return sdk.BrokenAnswer("unexpected_answer")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func readPage[T any](ctx context.Context, p *platform, path string, number int, 
 		return nil, false, 0, err
 	}
 	if page.Data == nil || page.Meta.Current.integer() != number {
-		return nil, false, 0, sdk.BrokenAnswer("nonsense")
+		return nil, false, 0, sdk.BrokenAnswer("unexpected_answer")
 	}
 	more = page.Links.value.Next != ""
 	if last := page.Meta.Last.integer(); last > 0 {

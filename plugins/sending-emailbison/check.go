@@ -44,7 +44,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 		return sdk.Reach{}, asInstanceError(err)
 	}
 	if answer.Data == nil {
-		return sdk.Reach{}, sdk.BrokenAnswer("nonsense")
+		return sdk.Reach{}, sdk.BrokenAnswer("unexpected_answer")
 	}
 	all, listed, err := p.workspaces(ctx)
 	switch workspace := answer.Data.workspace(); {

@@ -37,8 +37,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState holds what all connections of the process share. The HTTP client public connects
-// only to public addresses. The client private connects to all addresses.
+// processState has what all connections of the process share. The HTTP client public connects only
+// to public addresses. The client private connects to all addresses.
 type processState struct {
 	public, private *http.Client
 	waits           *sdk.Waits // by the fingerprint of the connection

@@ -52,9 +52,9 @@ func (i instance) superAdmin(workspaces int) {
 func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	i := newInstance(t)
 	for _, tt := range []struct {
-		quirks map[string]bool
-		given  string
-		want   sdk.Workspace
+		quirks  map[string]bool
+		setting string
+		want    sdk.Workspace
 	}{
 		{map[string]bool{}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares it with workspace_id
@@ -63,9 +63,9 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
 		i.quirks(tt.quirks)
-		reach, err := i.with(simulator.Token, tt.given).Check(t.Context())
+		reach, err := i.with(simulator.Token, tt.setting).Check(t.Context())
 		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
-			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.given, reach, err)
+			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.setting, reach, err)
 		}
 	}
 	if _, err := i.with(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
@@ -73,9 +73,9 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	}
 }
 
-// TestSuperAdminTokenActsInTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
+// TestSuperAdminTokenUsesTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
 // super-admin token, and that the plugin never selects a workspace itself.
-func TestSuperAdminTokenActsInTheSelectedWorkspace(t *testing.T) {
+func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	i := newInstance(t)
 	i.superAdmin(20)
 	p := i.with(superAdminToken, "")

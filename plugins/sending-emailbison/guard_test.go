@@ -91,7 +91,7 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 		expectRefused(t, "https://"+host+":"+tr.port)
 	}
 	if n := tr.accepted.Load(); n > 0 {
-		t.Fatalf("%d connections to our network", n)
+		t.Fatalf("%d connections to private addresses", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
 	if o := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
@@ -120,7 +120,7 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	names.set("rebound.example.", "127.0.0.1")
 	expectRefused(t, "https://rebound.example:"+tr.port)
 	if n := tr.accepted.Load(); n > 0 {
-		t.Fatalf("%d connections to our network", n)
+		t.Fatalf("%d connections to private addresses", n)
 	}
 	if names.lookupsOf("rebound.example.") < 2 || names.lookupsOf("inside.example.") == 0 {
 		t.Error("the names were not looked up")

@@ -56,7 +56,7 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 		"nothing":                           connection("", "", false),
 		"no instance":                       connection("9|canary", "", false),
 		"no token":                          connection("", "https://canary.example", false),
-		"no token behind the instance":      connection("https://canary.example#", "", false),
+		"no token after the instance":       connection("https://canary.example#", "", false),
 		"an instance and no #":              connection("https://canary.example", "", false),
 		"two instances":                     connection("https://canary.example#9|t", "https://other.example", false),
 		"http":                              connection("9|t", "http://canary.example", false),

@@ -4,6 +4,7 @@
 // only the SDK of tenantry, as the plugin of an outside author does. The README lists its API
 // calls.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one token. Start here.
 //   - instance.go: how the credential names an instance, and which instances may be called.

@@ -60,8 +60,8 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 }
 
 // Account implements sdk.SendingPlatform. The path of the request contains the address. It is not
-// known whether its case matters to Instantly. If the request finds no account, Account looks for
-// the address in the list.
+// known whether its case matters to Instantly. If the request finds no account, Account searches
+// for the address in the list.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if !strings.Contains(address, "@") {
 		return sdk.Account{}, nil
@@ -74,13 +74,13 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	case err != nil:
 		return sdk.Account{}, err
 	case !sdk.SameAddress(a.Email, address):
-		return sdk.Account{}, sdk.BrokenAnswer("another_account")
+		return sdk.Account{}, sdk.BrokenAnswer("different_account")
 	}
 	return a.account(), nil
 }
 
-// search looks for an address with the filter of the list, which matches parts of addresses. It
-// returns the zero account if no account has that address.
+// search finds an address with the filter of the list, which matches parts of addresses. It returns
+// the zero account if no account has that address.
 func (p *platform) search(ctx context.Context, address string) (sdk.Account, error) {
 	var listed accountPage
 	q := url.Values{"limit": {pageSize}, "search": {address}}
@@ -124,14 +124,14 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	case len(listed.Items) == 0:
 		return page, nil
 	case cursor != "" && listed.Next == cursor:
-		return sdk.Page{}, sdk.BrokenAnswer("listing_in_a_circle")
+		return sdk.Page{}, sdk.BrokenAnswer("repeated_cursor")
 	}
 	page.Next = listed.Next
 	return page, nil
 }
 
 // Remove implements sdk.SendingPlatform. Instantly answers with the removed account. If Instantly
-// does not know the account, it counts as removed.
+// has no such account, the account counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if !strings.Contains(account, "@") {
 		return nil // the id of an account is its address
@@ -142,7 +142,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	case errors.Is(err, errNotFound):
 		return nil
 	case err == nil && !sdk.SameAddress(removed.Email, account):
-		return sdk.BrokenAnswer("another_account")
+		return sdk.BrokenAnswer("different_account")
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	prefix = "/api/v2"
-	// maxAnswer is the maximum size of an answer in bytes. A page holds 100 accounts with signatures.
+	// maxAnswer is the maximum size of an answer in bytes. A page has 100 accounts with signatures.
 	maxAnswer = 8 << 20
 )
 
@@ -47,7 +47,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	case err != nil:
 		return sdk.TransportError(err)
 	case json.Unmarshal(body, out) != nil:
-		return sdk.BrokenAnswer("nonsense")
+		return sdk.BrokenAnswer("unexpected_answer")
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (p *platform) refusal(resp *http.Response, body []byte) error {
 	}
 }
 
-// asOutcome turns errNotFound into a refusal, for callers that do not handle it.
+// asOutcome converts errNotFound to a refusal, for callers that do not handle it.
 func asOutcome(err error) error {
 	if errors.Is(err, errNotFound) {
 		return sdk.RequestRefused("instantly 404")

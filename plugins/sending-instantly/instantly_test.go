@@ -385,14 +385,14 @@ func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
 }
 
 func TestLoginHintIsAddedUnlessPresent(t *testing.T) {
-	for given, want := range map[string]string{
+	for authURL, want := range map[string]string{
 		"https://login.test/a?state=x%20y":        "https://login.test/a?state=x%20y&login_hint=a%2Bb%40one.test",
 		"https://login.test/a":                    "https://login.test/a?login_hint=a%2Bb%40one.test",
-		"https://login.test/a?login_hint=theirs":  "https://login.test/a?login_hint=theirs",
+		"https://login.test/a?login_hint=present": "https://login.test/a?login_hint=present",
 		"https://login.test/a?state=1&scope=a+b/": "https://login.test/a?state=1&scope=a+b/&login_hint=a%2Bb%40one.test",
 	} {
-		if got := withLoginHint(given, "a+b@one.test"); got != want {
-			t.Errorf("%s became %s", given, got)
+		if got := withLoginHint(authURL, "a+b@one.test"); got != want {
+			t.Errorf("%s became %s", authURL, got)
 		}
 		if _, err := url.Parse(want); err != nil {
 			t.Error(err)

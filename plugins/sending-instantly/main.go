@@ -2,6 +2,7 @@
 
 // Command sending-instantly is the plugin for Instantly. The README lists its API calls.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
 //   - accounts.go, signin.go: the operations of the platform, and how a status becomes a state.

@@ -33,7 +33,7 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 	case answer.SessionID == "":
 		return sdk.SignInSession{}, sdk.BrokenAnswer("session_without_id")
 	case !sdk.SignInLink(answer.AuthURL, p.authHosts):
-		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_of_different_host")
 	}
 	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
 }
@@ -66,7 +66,7 @@ func withLoginHint(authURL, address string) string {
 // oauthCode matches an OAuth error code.
 var oauthCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
-// SignIn implements sdk.SendingPlatform. If Instantly does not know the session, it counts as
+// SignIn implements sdk.SendingPlatform. If Instantly has no such session, the session counts as
 // expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	if strings.Trim(session, ".") == "" {

@@ -131,7 +131,7 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 		}
 	}
 	if overlapMissing {
-		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
+		return sdk.Page{}, sdk.BrokenAnswer("list_changed")
 	}
 	if len(docs) < perPage {
 		return page, nil
@@ -176,7 +176,7 @@ func (d accountDoc) account() sdk.Account {
 // loggable matches a status that contains no customer data.
 var loggable = regexp.MustCompile(`^[A-Za-z_ -]{1,40}$`)
 
-// logUnknownStatus logs a status that the plugin does not know, once for each process and status.
+// logUnknownStatus logs a status that is not in statuses, once for each process and status.
 func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 	if !loggable.MatchString(status) {
 		status = "(not a word)"
@@ -188,7 +188,7 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 
 // Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe does not
 // confirm the deletion, Remove reads the account. If the account does not exist, it counts as
-// removed. If it exists and PlusVibe does not know the call, Remove returns sdk.NotSupported.
+// removed. If it exists and PlusVibe has no such call, Remove returns sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {
 		return sdk.Misconfigured(fieldWorkspace, "it is missing")

@@ -117,7 +117,7 @@ func (a answer) decode(into any) error {
 	case a.ok() && json.Unmarshal(a.body, into) == nil:
 		return nil
 	case a.ok():
-		return sdk.BrokenAnswer("nonsense")
+		return sdk.BrokenAnswer("unexpected_answer")
 	case a.status >= 400:
 		return sdk.RequestRefused(cause)
 	default:

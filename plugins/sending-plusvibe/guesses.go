@@ -15,8 +15,8 @@ import (
 // can be deleted, but neither the path nor the body.
 const deletePath = "/account/delete"
 
-// linkPaths are the places in which the link may be in the JSON answer to the start of a sign-in.
-// Each place is a path of member names. PlusVibe documents only the form of the answer to a related
+// linkPaths are the paths at which the link may be in the JSON answer to the start of a sign-in.
+// Each path consists of member names. PlusVibe documents only the form of the answer to a related
 // call: {"code": 1, "message": ...}.
 var linkPaths = [][]string{{"data", "url"}, {"data", "auth_url"}, {"url"}, {"auth_url"}, {"oauth_url"}}
 

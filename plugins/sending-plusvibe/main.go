@@ -3,6 +3,7 @@
 // Command sending-plusvibe is the plugin for PlusVibe. The README lists its API calls, and what
 // PlusVibe does not document about them.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
 //   - check.go, accounts.go, signin.go: the operations of the platform.

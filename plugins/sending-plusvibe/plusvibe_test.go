@@ -150,8 +150,8 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	}
 }
 
-// TestMalformedListsAreBroken covers malformed lists. It also checks that numbers and null in the
-// place of strings are accepted.
+// TestMalformedListsAreBroken covers malformed lists. It also checks that numbers and null are
+// accepted instead of strings.
 func TestMalformedListsAreBroken(t *testing.T) {
 	for body, want := range map[string]sdk.OutcomeKind{
 		`{"accounts": [{"_id": 7, "email": "anna@a.example", "status": 3, "timestamp_updated": 1700000000000, "payload": {"name": {}}}]}`: 0,

@@ -32,7 +32,7 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	case link != "":
 		return sdk.SignInSession{URL: link}, nil
 	case found:
-		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_of_different_host")
 	case parsed.Code != "" && parsed.Code != "1":
 		return sdk.SignInSession{}, sdk.CredentialRefused("plusvibe partner_login")
 	default:

@@ -24,7 +24,7 @@ func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
 	}
 }
 
-func TestSimulator(t *testing.T) {
+func TestSimulatorServesLinksAndKeepsItsState(t *testing.T) {
 	conformance.SendingSimulator(t, simulator.New, plugin(), `{"bad_key": 500}`)
 }
 
@@ -32,7 +32,7 @@ func TestAccountsHaveTheFormOfPlusVibe(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
 	if held := env.Held(""); len(held) != 1 || held[0]["provider"] != "MICROSOFT365" || len(held[0]["_id"].(string)) != 24 {
-		t.Errorf("held: %v", held)
+		t.Errorf("the platform has %v", held)
 	}
 }
 

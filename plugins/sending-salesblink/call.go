@@ -78,7 +78,7 @@ func (p *platform) newRequest(ctx context.Context, method, path string, query ur
 func decode(status int, body []byte) (json.RawMessage, error) {
 	var answer envelope
 	if json.Unmarshal(body, &answer) != nil || answer.Success == nil {
-		return nil, sdk.BrokenAnswer("nonsense")
+		return nil, sdk.BrokenAnswer("unexpected_answer")
 	}
 	cause := "salesblink status " + strconv.Itoa(status)
 	switch {

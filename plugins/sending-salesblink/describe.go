@@ -37,7 +37,7 @@ func description() sdk.Description {
 	}
 }
 
-// processState holds what all connections of the process share.
+// processState has what all connections of the process share.
 type processState struct {
 	http  *http.Client
 	waits *sdk.Waits // by the fingerprint of the key

@@ -3,6 +3,7 @@
 // Command sending-salesblink is the plugin for SalesBlink. The README lists its API calls, and what
 // SalesBlink does not document about them.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - platform.go: platform, which implements sdk.SendingPlatform for one API key: check, sign-in
 //     and removal. Start here. describe.go has the description of the plugin and newPlatform.
 //   - paging.go: the list of senders, page by page. senders.go: how a list is decoded.

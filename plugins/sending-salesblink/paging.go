@@ -100,7 +100,7 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 		}
 	}
 	if c.Means == skipIsOffset && len(page.Accounts) == len(all) {
-		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
+		return sdk.Page{}, sdk.BrokenAnswer("list_changed")
 	}
 	if len(page.Accounts) == 0 {
 		// The answer is the first page again, and that page is full. So skip has no effect, and the

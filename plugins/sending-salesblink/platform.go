@@ -70,7 +70,7 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 		return sdk.SignInSession{}, sdk.BrokenAnswer("no_auth_url")
 	}
 	if !sdk.SignInLink(answer.URL, p.authHosts) {
-		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_of_different_host")
 	}
 	return sdk.SignInSession{URL: answer.URL}, nil
 }

@@ -194,10 +194,10 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 
 func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 	env := newTestEnv(t)
-	for _, given := range []texts{{"api_key": ""}, {"api_key": "Bearer key-canary"}, {"api_key": "key-canary\r\n"}, {"base_url": "salesblink"}} {
-		_, err := env.process.newPlatform(env.Given(given))
+	for _, invalid := range []texts{{"api_key": ""}, {"api_key": "Bearer key-canary"}, {"api_key": "key-canary\r\n"}, {"base_url": "salesblink"}} {
+		_, err := env.process.newPlatform(env.Given(invalid))
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || strings.Contains(fmt.Sprintf("%v %+v", err, err), "canary") {
-			t.Errorf("%v: %v", given, err)
+			t.Errorf("%v: %v", invalid, err)
 		}
 	}
 }

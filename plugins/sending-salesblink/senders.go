@@ -12,7 +12,8 @@ import (
 )
 
 // senders decodes a list of senders. The list is flat, or grouped by folders, or an object with a
-// list for each folder. For any other form, senders fails with Broken. It never skips a sender, because the host would report that sender as removed.
+// list for each folder. For any other form, senders fails with Broken. It never skips a sender,
+// because the host would then report the sender as removed.
 func senders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
@@ -46,7 +47,7 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	for _, raw := range list {
 		var object members
 		if json.Unmarshal(raw, &object) != nil {
-			return nil, sdk.BrokenAnswer("sender_of_another_shape")
+			return nil, sdk.BrokenAnswer("unexpected_sender")
 		}
 		if inner, ok := object.list(groupNames); ok {
 			inFolder, err := flatten(inner)

@@ -78,7 +78,7 @@ func TestKeyIsSentWithoutBearer(t *testing.T) {
 	}
 }
 
-func TestSimulator(t *testing.T) {
+func TestSimulatorServesLinksAndKeepsItsState(t *testing.T) {
 	conformance.SendingSimulator(t, simulator.New, plugin(), `{"skip": "both"}`)
 }
 

@@ -19,7 +19,7 @@ const (
 	pageSize = 100
 	// overlap is how many accounts a page has in common with the previous page.
 	overlap = 5
-	// maxMatches is the maximum number of accounts that Account reads when it looks for one
+	// maxMatches is the maximum number of accounts that Account reads when it searches for one
 	// address. If there are more, the filter has no effect.
 	maxMatches = 5 * pageSize
 )
@@ -118,25 +118,25 @@ func (p *platform) list(ctx context.Context, offset, limit int, filter url.Value
 	}
 	found, ok := decodeList[accountDoc](body)
 	if !ok {
-		return nil, sdk.BrokenAnswer("nonsense")
+		return nil, sdk.BrokenAnswer("unexpected_answer")
 	}
 	for _, doc := range found {
 		if doc.ID == "" || doc.address() == "" {
-			return nil, sdk.BrokenAnswer("nonsense")
+			return nil, sdk.BrokenAnswer("unexpected_answer")
 		}
 	}
 	return found, nil
 }
 
 // Remove implements sdk.SendingPlatform. Smartlead also removes the account from all campaigns. If
-// Smartlead does not know the account, it counts as removed.
+// Smartlead has no such account, the account counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	body, err := p.call(ctx, http.MethodDelete, "/email-accounts/"+url.PathEscape(account), nil)
 	if errors.Is(err, errNotFound) {
 		return nil
 	}
 	if _, isObject := decodeProblem(body); err == nil && !isObject {
-		return sdk.BrokenAnswer("nonsense")
+		return sdk.BrokenAnswer("unexpected_answer")
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func (p *platform) owner(ctx context.Context, account string) (string, error) {
 		} `json:"data"`
 	}
 	if json.Unmarshal(body, &doc) != nil {
-		return "", sdk.BrokenAnswer("nonsense")
+		return "", sdk.BrokenAnswer("unexpected_answer")
 	}
 	for _, user := range []text{doc.User, doc.Data.User} {
 		if w, ok := parseWorkspace("user:" + string(user)); ok {
@@ -78,7 +78,7 @@ func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 		Name text `json:"name"`
 	}](body)
 	if !ok {
-		return sdk.Workspace{}, sdk.BrokenAnswer("nonsense")
+		return sdk.Workspace{}, sdk.BrokenAnswer("unexpected_answer")
 	}
 	for _, c := range clients {
 		if string(c.ID) == p.configured.client {

@@ -2,6 +2,7 @@
 
 // Command sending-smartlead is the plugin for Smartlead. The README lists its API calls.
 //
+//   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
 //   - check.go, accounts.go: the operations of the platform. states.go: the

@@ -31,7 +31,7 @@ func TestBinary(t *testing.T) {
 }
 
 // TestWorkspaceIsTheUserOrTheConfiguredClient checks the workspace that Check returns. The plugin
-// knows the user of the key only if there is an account.
+// can read the user of the key only if there is an account.
 func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	env := newTestEnv(t)
 	check := func(configured, id, name string) {

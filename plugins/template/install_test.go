@@ -31,8 +31,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// patient waits minutes for a plugin, because only a plugin that hangs takes so long.
-var patient = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
+// longTimeouts has timeouts of minutes, which only a plugin that hangs exceeds.
+var longTimeouts = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
 
 // programFiles is a folder of packages without their type declarations, source maps and pages. No
 // interpreter reads them, and most files are of these kinds: each installation would copy and check
@@ -63,7 +63,7 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 // describe starts a new host and asks it for the description of the plugin.
 func describe(t *testing.T, dir, name string) error {
 	t.Helper()
-	h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+	h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func describe(t *testing.T, dir, name string) error {
 	return err
 }
 
-// TestOneChecksumCoversEveryFile changes the files of an installed plugin, and one file in each of its
-// folders. A changed file is refused. A file that is added, even one that the interpreter would
+// TestOneChecksumCoversEveryFile changes the files of an installed plugin, and one file in each of
+// its folders. A changed file is refused. A file that is added, even one that the interpreter would
 // prefer, is not loaded.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
 	eachTemplate(t, allKinds, func(t *testing.T, p plugin) {
@@ -134,9 +134,9 @@ func firstFile(t *testing.T, folder, member string) string {
 	return first
 }
 
-// TestUpgradeTakesOverAndRemovalDeletes upgrades a template twice while a host runs it, and removes it.
-// The new version takes the calls, the files of the version before stay, and the removal leaves
-// neither installed files nor private copies.
+// TestUpgradeTakesOverAndRemovalDeletes upgrades a template twice while a host runs it, and removes
+// it. The new version gets the calls, and the files of the previous version stay. The removal
+// leaves neither installed files nor private copies.
 func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		entry, dir := p.entry, filepath.Join(t.TempDir(), "plugins")
@@ -145,7 +145,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry); err != nil {
 			t.Fatal(err)
 		}
-		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,14 +170,14 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d, err := h.Describe(t.Context(), "acme"); err != nil || d.Version != next {
-				t.Fatalf("described as %s, %v", d.Version, err)
+				t.Fatalf("the description has version %s, %v", d.Version, err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
 				t.Errorf("the version before: %v", err)
 			}
 			version, previous = next, done.File
 		}
-		if inspected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: patient}); err != nil || len(inspected) != 1 || inspected[0].Problem != nil {
+		if inspected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: longTimeouts}); err != nil || len(inspected) != 1 || inspected[0].Problem != nil {
 			t.Errorf("%+v, %v", inspected, err)
 		}
 		if _, err := pluginhost.Remove(dir, "acme"); err != nil {
@@ -206,8 +206,9 @@ func replaceIn(t *testing.T, path, from, to string) {
 	}
 }
 
-// TestSandboxRunsTheTemplate connects an installed plugin to its simulator in a sandbox. What the
-// plugin writes is served by the DNS of the sandbox, and what is changed by hand is read.
+// TestSandboxRunsTheTemplate connects an installed plugin to its simulator in a sandbox. The DNS
+// server of the sandbox serves the records that the plugin writes, and the plugin reads records
+// that a person has changed.
 func TestSandboxRunsTheTemplate(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		dir, e := install(t, p)
@@ -226,7 +227,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"acme"}`)
 		ask(http.MethodPost, "/clock", `{"advance":"24h"}`)
 
-		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,8 +272,9 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 	})
 }
 
-// TestSandboxRunsTheMailTemplate starts a sandbox with two mail platforms. Tenants are created at the one
-// that the service uses, and a tenant that has agreed can be read.
+// TestSandboxRunsTheMailTemplate starts a sandbox with two mail platforms. The sandbox creates
+// tenants at the platform that the service uses. The service can read a tenant after its
+// administrator has consented.
 func TestSandboxRunsTheMailTemplate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	for _, program := range []string{testserver.Program(t, "release/plugins/mail-microsoft365"), testserver.Program(t, "testdata/go-mail")} {
@@ -291,7 +293,7 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+			h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -126,7 +126,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 	}
 }
 
-func TestRename(t *testing.T) {
+func TestRenameReplacesOnlyTheWordOfTheTemplate(t *testing.T) {
 	for text, want := range map[string]string{
 		"dns-example":                                 "dns-acme",
 		"DNS provider Example.":                       "DNS provider Acme.",
@@ -143,8 +143,8 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestModulesAreThoseOfTheRepository checks that modules.sh ran after the last change of go.mod: each
-// required version is that of this repository, and each checksum is in its go.sum.
+// TestModulesAreThoseOfTheRepository checks that modules.sh ran after the last change of go.mod:
+// each required version is that of this repository, and each checksum is in its go.sum.
 func TestModulesAreThoseOfTheRepository(t *testing.T) {
 	for own, of := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
 		text, err := modules.ReadFile(own)
@@ -171,8 +171,8 @@ func TestModulesAreThoseOfTheRepository(t *testing.T) {
 	}
 }
 
-// TestPluginsPageShowsTheTemplate checks that the code of docs/plugins.md is code of the plugins that
-// `tenantry plugin new dns acme` and `tenantry plugin new mail acme` write.
+// TestPluginsPageShowsTheTemplate checks that the code of docs/plugins.md is code of the plugins
+// that `tenantry plugin new dns acme` and `tenantry plugin new mail acme` write.
 func TestPluginsPageShowsTheTemplate(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plugins.md"))
 	if err != nil {

@@ -38,7 +38,7 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 	}
 }
 
-// writeModuleProxy writes a folder that serves this repository as a module of the given version, as
+// writeModuleProxy writes a folder that serves this repository as a module of this version, as
 // https://go.dev/ref/mod#goproxy-protocol describes. It returns its path.
 func writeModuleProxy(t *testing.T, version string) string {
 	t.Helper()
@@ -98,7 +98,8 @@ func writeModuleProxy(t *testing.T, version string) string {
 	return proxy
 }
 
-// output runs a command in a folder, with an addition to the environment, and returns what it prints.
+// output runs a command in a folder, with an addition to the environment, and returns what it
+// prints.
 func output(t *testing.T, folder string, env []string, command ...string) string {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)

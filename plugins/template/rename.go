@@ -42,8 +42,8 @@ func withoutLicence(content string) string {
 	return before + strings.TrimPrefix(after, "\n")
 }
 
-// exampleWord finds the word "example", with the text before and after it that shows whether it is to
-// be replaced.
+// exampleWord finds the word "example", with the text before and after it that shows whether it is
+// to be replaced.
 var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org)\b)?`)
 
 // rename replaces the word "example" by the name of the plugin: "Example" by the name with an

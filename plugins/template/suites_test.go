@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template_test runs the plugin templates of other languages: the conformance suite, and the
-// checksums of their files.
+// Package template_test runs the plugin templates of other languages: the conformance suite, and
+// the checksums of their files.
 package template_test
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// plugin is a plugin in another language than Go that `tenantry plugin new` has written.
+// plugin is a plugin in a language other than Go that `tenantry plugin new` has written.
 type plugin struct {
 	kind, folder string // folder of the template
 	entry        string
@@ -39,7 +39,8 @@ type plugin struct {
 
 // language is what the plugins in a language have in common.
 type language struct {
-	// planted are files that the interpreter would load before those of the plugin, if they were there.
+	// planted are files that the interpreter would load instead of files of the plugin, if they
+	// existed.
 	planted []string
 	tests   []string // the command that runs the plugin's own tests
 	// described is the file with the version.
@@ -67,7 +68,8 @@ func eachTemplate(t *testing.T, folders []string, test func(t *testing.T, p plug
 	}
 }
 
-// onlyDNS is for tests of what does not depend on the kind, and allKinds for those of what does.
+// onlyDNS are the templates for tests whose result does not depend on the kind of plugin. allKinds
+// are the templates for all other tests.
 var (
 	onlyDNS  = []string{"python-dns", "node-dns"}
 	allKinds = []string{"python-dns", "node-dns", "python-sending", "node-sending", "python-mail", "node-mail"}
@@ -140,9 +142,9 @@ var update = flag.Bool("update", false, "write the READMEs of the templates")
 
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
-// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must pass,
-// and the README ends with the output. Without TENANTRY_SOAK it tests both templates of DNS providers and
-// one other.
+// TestPluginTestPasses runs `tenantry plugin test` over each template. Each check of its kind must
+// pass, and the README ends with the output. Without TENANTRY_SOAK it tests both templates of DNS
+// providers and one other.
 func TestPluginTestPasses(t *testing.T) {
 	folders := allKinds
 	if !*update {
@@ -188,7 +190,8 @@ func (p plugin) updateReadme(t *testing.T, ending string) {
 	}
 }
 
-// runTenantry runs the built program in a folder and returns what it prints. The exit code must be 0.
+// runTenantry runs the built program in a folder and returns what it prints. The exit code must be
+// 0.
 func runTenantry(t *testing.T, folder string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(testserver.Program(t, "release/tenantry"), args...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is a
-// plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
+// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is
+// a plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
 // has the id "example". A folder LANGUAGE has the files that the plugins of all kinds in a language
 // share; a plugin in Go has the SDK instead.
 //
@@ -65,13 +65,13 @@ type Options struct {
 // Plugin is a plugin that New has written.
 type Plugin struct {
 	Folder string   // the path of the folder
-	Module string   // empty for other languages than Go
+	Module string   // empty for languages other than Go
 	Files  []string // paths in the folder, sorted
 	Build  []string // commands that make the program ready to be tested and added
 }
 
-// build returns the commands that make the program in the folder of a plugin ready. A release cannot
-// contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
+// build returns the commands that make the program in the folder of a plugin ready. A release
+// cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
 func (o Options) build(program string) []string {
 	switch o.Language {
 	case "python":
@@ -167,8 +167,8 @@ func (o Options) files() (map[string]string, error) {
 	return files, nil
 }
 
-// notOfTemplates are the folders that npm and Python make in the folder of a plugin. If they were there
-// when this package was compiled, they are embedded too.
+// notOfTemplates are folders that npm and Python create in the folder of a plugin. If a template
+// has such a folder when this package is compiled, the folder is embedded too.
 var notOfTemplates = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.

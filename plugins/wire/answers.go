@@ -14,13 +14,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not list, or
-// if it is about a different object than its request. The host would otherwise store the id of a foreign object, and remove that object later, or write to a
-// foreign zone.
+// checkAnswer fails with Broken if an answer has a state that docs/plugin-protocol.md does not
+// list, or if it is about a different object than its request. Otherwise the host could store the
+// id of a foreign object and later remove that object, or it could write to a foreign zone.
 //
-// Other lists than record sets are not checked. A list of accounts is read for known mailboxes only,
-// and the objects of a mail platform are stored for the tenant of the request. Core leaves out DNS
-// records that a mail platform specifies outside the domain, see dns.Desire.
+// Lists other than record sets are not checked. A list of accounts is read for known mailboxes
+// only, and the objects of a mail platform are stored for the tenant of the request. Core leaves
+// out DNS records that a mail platform specifies outside the domain, see dns.Desire.
 //
 // A request whose answer has one of these types must have the field that names the object.
 func checkAnswer(request, answer protobuf.Message) error {
@@ -77,6 +77,6 @@ func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 
 func sameName(a, b string) bool { return plainName(a) == plainName(b) }
 
-// plainName returns the form of a DNS name or host for comparisons. It does not convert U-labels: names
-// are A-labels on both sides.
+// plainName returns the form of a DNS name or host for comparisons. It does not convert U-labels:
+// names are A-labels on both sides.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

@@ -62,7 +62,7 @@ func (f fixedSending) Account(context.Context, string) (integration.Account, err
 	return f.account, nil
 }
 
-// TestAnswersAboutOtherObjectsAreBroken checks that the host gets no object but the one that it asked
+// TestAnswersAboutOtherObjectsAreBroken checks that the host gets only the object that it asked
 // for. Each call returns its answer and the error.
 func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	zone := dns.Zone{ID: "z-1", Name: "a.test"}
@@ -148,7 +148,7 @@ var unlistedStates = map[protoreflect.Name][]protobuf.Message{
 	"SendingProgress": {&proto.SendingProgress{State: "done"}, &proto.SendingProgress{}},
 }
 
-// TestUnlistedStatesAreBroken checks that no state reaches the host that callers do not know.
+// TestUnlistedStatesAreBroken checks that no unlisted state reaches the host.
 func TestUnlistedStatesAreBroken(t *testing.T) {
 	for name, answers := range unlistedStates {
 		for _, answer := range answers {
@@ -173,8 +173,8 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 	}
 }
 
-// TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer panics
-// if a request lacks the field that names the object of the answer.
+// TestEveryRequestNamesTheObjectOfItsAnswer checks the empty answer of every method. checkAnswer
+// panics if a request lacks the field that names the object of the answer.
 func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 	message := func(d protoreflect.MessageDescriptor) protobuf.Message {
 		found, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())

@@ -23,7 +23,7 @@ import (
 )
 
 // Call is one call of a provider, for interceptors. Its exported fields come from the .proto files,
-// so that an interceptor need not know the names of methods.
+// so that an interceptor does not depend on the names of methods.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
@@ -99,7 +99,8 @@ func redactedText(m protobuf.Message) string {
 	return prototext.MarshalOptions{}.Format(redacted.Interface())
 }
 
-// redactFields replaces the secret fields of m and of the messages in it.
+// redactFields replaces the secret fields of m and of the messages in it. It skips messages in
+// lists and maps, which have no secret fields.
 func redactFields(m protoreflect.Message) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
@@ -128,7 +129,7 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 	}
 }
 
-// connectionField is the name of the field of each request that holds the connection.
+// connectionField is the name of the field of each request that contains the connection.
 const connectionField = "connection"
 
 // probeOf returns the call that Call.Probe returns for a write: its method, its request and an
@@ -182,8 +183,8 @@ func (c chain) newCall(method string, request protobuf.Message, reply any, optio
 	return call
 }
 
-// sendToPlugin opens a session, sends one call with it, checks the answer and reports the outcome to
-// Session.Done.
+// sendToPlugin opens a session, sends one call with it, checks the answer and reports the outcome
+// to Session.Done.
 func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply any, options []grpc.CallOption) error {
 	s, err := c.open(ctx, call.secrets()...)
 	if err != nil {
@@ -232,6 +233,22 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	}
 	options, _ := found.Options().(*descriptorpb.MethodOptions)
 	return options
+}
+
+// Operations returns the names that budgets, metrics and spans have for the calls of a kind of plugin.
+func Operations(kind Kind) []string {
+	file := map[Kind]protoreflect.FileDescriptor{
+		KindMail: proto.File_plugins_proto_mail_proto, KindDNS: proto.File_plugins_proto_dns_proto, KindSending: proto.File_plugins_proto_sending_proto,
+	}[kind]
+	if file == nil {
+		return nil
+	}
+	methods := file.Services().Get(0).Methods()
+	names := make([]string, 0, methods.Len())
+	for i := range methods.Len() {
+		names = append(names, snakeCase(string(methods.Get(i).Name())))
+	}
+	return names
 }
 
 // snakeCase converts the name of a method: EnableSMTPAuth to enable_smtp_auth.

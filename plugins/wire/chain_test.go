@@ -30,8 +30,8 @@ func TestOperationsAreSnakeCase(t *testing.T) {
 	}
 }
 
-// TestInterceptorsSeeTheCall checks what the .proto files say about calls: reads, writes, calls that
-// do not reach the provider, and the tenant.
+// TestInterceptorsSeeTheCall checks what the .proto files say about calls: reads, writes, calls
+// that do not reach the provider, and the tenant.
 func TestInterceptorsSeeTheCall(t *testing.T) {
 	var seen Call
 	p := MailInProcess(&recordingPlatform{}, func(ctx context.Context, c Call, next func(context.Context) error) error {
@@ -75,8 +75,9 @@ func TestInterceptorsRunInOrder(t *testing.T) {
 // sampleZone is a zone as a DNS provider returns it.
 var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
 
-// TestProbes checks which read Call.Probe returns for a write of each kind of provider.
-func TestProbes(t *testing.T) {
+// TestProbeIsAReadOfTheSameProvider checks which read Call.Probe returns for a write of each kind
+// of provider.
+func TestProbeIsAReadOfTheSameProvider(t *testing.T) {
 	var probe Call
 	var sendErr error
 	toProbe := func(ctx context.Context, c Call, _ func(context.Context) error) error {

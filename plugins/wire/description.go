@@ -11,13 +11,15 @@
 //     which the host sends with each call.
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
 //   - serve.go: Serve, the plugin's side. Start here, or with Start in process.go.
-//   - process.go, runner.go: Process and the operating system's process behind it.
+//   - process.go: Process, a running plugin. runner.go: how its process is started and killed.
+//     runner_linux.go, runner_other.go: the attributes of that process on each system.
 //   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each port.
-//   - chain.go: Interceptor, which runs around each call of a client.
+//   - chain.go: Interceptor, which runs around each call of a client. answers.go: the check of each
+//     answer.
 //   - fence.go: Fence, which runs each write of a port inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
 //   - hosts.go: the hosts that a plugin may connect to.
-//   - limits.go: what a plugin's processes may use.
+//   - limits.go, limits_linux.go: what a plugin's processes may use. Only Linux limits them.
 //   - certificate.go: the certificate of the host.
 //   - waits.go: ShareWaits, the stream on which a plugin shares its waits.
 //   - outcome.go: how errors cross the connection.
@@ -120,7 +122,7 @@ func (b Budget) Cost(operation string) int {
 	return max(b.Costs[operation], 1)
 }
 
-// Connection holds the settings and secrets of one call. The host sends them with each call, and a
+// Connection has the settings and secrets of one call. The host sends them with each call, and a
 // plugin must not keep them after the call.
 type Connection struct {
 	Settings map[string]string
@@ -185,7 +187,7 @@ func (c Connection) Fingerprint() string {
 }
 
 // hashField writes a name and the length of the value that follows. Because of the lengths, two
-// different connections never give the same bytes.
+// different connections never produce the same bytes.
 func hashField(h hash.Hash, name string, length int) {
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(name)))

@@ -97,7 +97,7 @@ func TestEveryDNSMethodCrossesTheWire(t *testing.T) {
 			}
 			checkCall(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-				t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
+				t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
 			}
 		})
 	}

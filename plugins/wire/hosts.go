@@ -32,7 +32,7 @@ func (d Description) HostsOf(c Connection) []string {
 	return hosts
 }
 
-// Reaches returns the hosts in Hosts, sorted, in a form for people. operator holds the operator's
+// Reaches returns the hosts in Hosts, sorted, in a form for people. operator has the operator's
 // settings. An entry such as {api_url} becomes the host in the operator's setting or in the
 // default. If neither contains a host, it becomes the name of the field.
 func (d Description) Reaches(operator map[string]string) []string {
@@ -63,8 +63,8 @@ func cutBraces(entry string) (name string, ok bool) {
 	return name, opened && closed
 }
 
-// hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns ""
-// if there is none.
+// hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns
+// "" if there is none.
 func hostIn(value string) string {
 	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // the part after the # can be a token
 	if _, err := netip.ParseAddr(value); err == nil {

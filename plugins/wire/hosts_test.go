@@ -60,7 +60,7 @@ func TestReachesShowsTheSettingsOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestMayConnect(t *testing.T) {
+func TestMayConnectOnlyToNamedHosts(t *testing.T) {
 	ctx := WithHosts(t.Context(), []string{"api.acme.com", "*.acme.net", "127.0.0.1", "::1"})
 	for host, want := range map[string]bool{
 		"api.acme.com": true, "API.Acme.COM": true, "api.acme.com.": true, "127.0.0.1": true, "::1": true,

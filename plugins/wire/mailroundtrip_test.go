@@ -98,7 +98,7 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 				args := arguments(t, m.Type)
 				checkCall(t, m.Name, args, pair.remote, pair.direct)
 				if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-					t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
+					t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
 				}
 			})
 		}

@@ -139,7 +139,7 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"no answer in time", status.Error(codes.DeadlineExceeded, ""), outcome.Unknown},
 		{"the connection was closed", status.Error(codes.Canceled, "grpc: the client connection is closing"), outcome.Unknown},
 		{"no status at all", errors.New("odd"), outcome.Unknown},
-		{"an answer that is no message", status.Error(codes.Internal, "grpc: failed to unmarshal the received message: proto: cannot parse"), outcome.Broken},
+		{"an answer that is not a message", status.Error(codes.Internal, "grpc: failed to unmarshal the received message: proto: cannot parse"), outcome.Broken},
 		{"too large", status.Error(codes.ResourceExhausted, ""), outcome.Broken},
 		{"a method it does not have", status.Error(codes.Unimplemented, ""), outcome.Broken},
 		{"an outcome of no kind", detailed(&proto.Outcome{}), outcome.Broken},
@@ -154,8 +154,8 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 	}
 }
 
-// TestClosedConnectionIsNotACancellation checks the cause of a call that ends with codes.Canceled. It
-// depends on whether the caller cancelled the call.
+// TestClosedConnectionIsNotACancellation checks the cause of a call that ends with codes.Canceled.
+// It depends on whether the caller cancelled the call.
 func TestClosedConnectionIsNotACancellation(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -20,7 +20,7 @@ import (
 // recordingPlatform is a mail platform that records its last call. Its answers have a distinct
 // value in every field.
 type recordingPlatform struct {
-	mu       sync.Mutex // a call whose caller has given up may still run during the next call
+	mu       sync.Mutex // a call whose caller was cancelled may still run during the next call
 	lastCall string
 	profile  func(context.Context) (tenant.Profile, error) // if set, replaces Profile
 }

@@ -86,7 +86,7 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 			args := arguments(t, m.Type)
 			checkCall(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-				t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
+				t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
 			}
 		})
 	}

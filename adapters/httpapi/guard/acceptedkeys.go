@@ -21,8 +21,8 @@ type acceptedKeys struct {
 	accounts map[[32]byte]access.AccountID // keyed by access.HashKey
 }
 
-// account returns the account of the key in an Authorization header. ok is false if this process has
-// not accepted the key.
+// account returns the account of the key in an Authorization header. ok is false if this process
+// has not accepted the key.
 func (k *acceptedKeys) account(authorization []string) (account access.AccountID, ok bool) {
 	token, err := access.Bearer(authorization)
 	if err != nil {

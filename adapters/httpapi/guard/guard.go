@@ -13,7 +13,8 @@
 //     audit entry, before the answer is sent (audit.go). It closes the connection of a client whose
 //     body is not complete, so that the client gets the answer (linger.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
-//     flight (inflight.go).
+//     flight (inflight.go). A key that was accepted before counts for its account
+//     (acceptedkeys.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).

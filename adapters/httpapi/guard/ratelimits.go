@@ -63,8 +63,8 @@ type Limits struct {
 	// MaxProviderOperations is the maximum number of operations of an account that call providers
 	// concurrently, over all replicas. The default is 4.
 	MaxProviderOperations int
-	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over all
-	// replicas. The default is 5.
+	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over
+	// all replicas. The default is 5.
 	MaxEventWaiters int
 	// MaxInFlight is the maximum number of requests that the process handles concurrently. The
 	// default is 1,000. See inFlightLimit for the share of each client.

@@ -9,7 +9,8 @@
 // document, and Render returns it as JSON and as YAML.
 //
 // Start reading with document.go. operation.go documents operations. components.go has the parts
-// that operations share: error answers, examples of errors, and headers.
+// that operations share: error answers, examples of errors, and headers. events.go has the schemas
+// of events.
 package openapi
 
 import (

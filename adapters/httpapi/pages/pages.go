@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages serves the HTML pages about the API. Home is the page at the root, API is the
-// API document in a browser, Guides and Guide explain what several operations have in common, Errors
-// and Error explain the error codes, and Asset serves the scripts and styles. The pages load nothing
-// from other hosts.
+// Package pages serves the HTML pages about the API. Home is the page at the root, API is the API
+// document in a browser, Guides and Guide explain what several operations have in common, Errors
+// and Error explain the error codes, and Asset serves the scripts and styles. The pages load
+// nothing from other hosts.
 package pages
 
 import (
@@ -145,8 +145,8 @@ func render(w http.ResponseWriter, name, policy string, data any) {
 	send(w, policy, execute(name, data))
 }
 
-// execute returns a page. It panics when a template fails: the templates are embedded and tested, so
-// that is a bug.
+// execute returns a page. It panics when a template fails: the templates are embedded and tested,
+// so that is a bug.
 func execute(name string, data any) string {
 	var page strings.Builder
 	if err := views.ExecuteTemplate(&page, name, data); err != nil {

@@ -17,7 +17,7 @@ import (
 // Variable is the environment variable that `make soak` sets.
 const Variable = "TENANTRY_SOAK"
 
-// SeedVariable is the environment variable with the seed of the samples. `make test` sets it and
+// SeedVariable is the environment variable with the seed of the samples. `make test` sets and
 // prints it.
 const SeedVariable = "TENANTRY_SEED"
 

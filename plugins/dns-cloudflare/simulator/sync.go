@@ -39,7 +39,7 @@ func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
 	})
 }
 
-// zone returns the zone with the given name and creates it if necessary.
+// zone returns the zone with this name and creates it if necessary.
 func (s *state) zone(name string) *zone {
 	if s.Zones[name] == nil {
 		s.Serial++
@@ -181,7 +181,7 @@ func (sim *simulator) edit(ctx context.Context, name string, fn func(*transactio
 }
 
 // writeToSandbox replaces the records of a zone in the sandbox. It fails with errZoneChanged if the
-// zone there does not have the given version.
+// zone there does not have this version.
 func (sim *simulator) writeToSandbox(ctx context.Context, name string, version uint32, records []record) error {
 	if sim.sandbox == nil {
 		return nil

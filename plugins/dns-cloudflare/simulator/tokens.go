@@ -66,7 +66,7 @@ const (
 	window = 5 * time.Minute
 )
 
-// rateLimits holds the rate limit of each token.
+// rateLimits has the rate limit of each token.
 type rateLimits struct {
 	mu      sync.Mutex
 	byToken map[string]*rateLimit

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package call sends the plugin's HTTP requests. It adds a deadline, a span, a size limit and
-// retries, and turns failures into outcomes.
+// retries, and converts failures to outcomes.
 //
 //   - call.go: Request, Response and Send, which sends a request once. Start here.
 //   - gate.go: Gate, which delays requests after a Retry-After.

@@ -166,7 +166,7 @@ func TestSpansNameTheRouteAndNotTheCustomer(t *testing.T) {
 	}
 	for _, attribute := range spans[0].Attributes() {
 		if strings.Contains(attribute.Value.String(), "customer") {
-			t.Fatalf("%s holds %s", attribute.Key, attribute.Value.String())
+			t.Fatalf("%s contains %s", attribute.Key, attribute.Value.String())
 		}
 	}
 }

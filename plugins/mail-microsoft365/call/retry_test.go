@@ -97,7 +97,7 @@ func TestRetryWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	})
 }
 
-func TestStatusError(t *testing.T) {
+func TestStatusesBecomeOutcomes(t *testing.T) {
 	for status, want := range map[int]outcome.Kind{
 		200: 0, 400: 0, 403: 0, 404: 0, 408: outcome.Unknown, 409: 0, 429: outcome.Throttled,
 		500: outcome.Broken, 502: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown,
@@ -123,7 +123,7 @@ func TestCauseKeepsOnlyCodes(t *testing.T) {
 	}
 }
 
-func TestSameHost(t *testing.T) {
+func TestSameHostComparesSchemeAndHost(t *testing.T) {
 	const base = "https://login.microsoftonline.com"
 	for link, want := range map[string]bool{
 		"https://login.microsoftonline.com/a/oauth2/v2.0/token": true,
@@ -143,7 +143,7 @@ func TestSameHost(t *testing.T) {
 	}
 }
 
-func TestRebaseLink(t *testing.T) {
+func TestRebaseLinkKeepsTheConfiguredHost(t *testing.T) {
 	const base = "http://127.0.0.1:1/graph/v1.0"
 	for link, want := range map[string]string{
 		"https://graph.microsoft.com/v1.0/users?$skiptoken=x": base + "/users?$skiptoken=x",

@@ -48,8 +48,8 @@ var byType = []struct {
 	{"TransientException", Transient},
 }
 
-// byText maps parts of a message to classes. It is used for .NET types that byType does not know.
-// The texts are in lower case.
+// byText maps parts of a message to classes. It is used for .NET types that are not in byType. The
+// texts are in lower case.
 var byText = []struct {
 	text  string
 	class Class
@@ -73,9 +73,9 @@ var byText = []struct {
 	{"cname record does not exist", InvalidValue},
 }
 
-// classify returns the class of a .NET type and a lower-case message. It looks for the type first
-// and then for the message. For the types of validation errors it looks for the message first,
-// because Exchange uses these types for many reasons.
+// classify returns the class of a .NET type and a lower-case message. It compares the type first
+// and then the message. For the types of validation errors it compares the message first, because
+// Exchange uses these types for many reasons.
 func classify(kind, text string) Class {
 	for _, row := range byType {
 		if strings.HasSuffix(kind, row.suffix) {

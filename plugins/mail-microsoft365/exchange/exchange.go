@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package exchange runs cmdlets in Exchange Online through the InvokeCommand endpoint. Microsoft's
-// PowerShell module uses this endpoint, but Microsoft does not document it. This package contains
-// all that tenantry knows about it.
+// PowerShell module uses this endpoint, but Microsoft does not document it. All code that depends
+// on the endpoint is in this package.
 //
 //   - exchange.go: Client, Command, Invoke and InvokePage. Start here.
 //   - cmdlets.go: the names of the cmdlets and the values of their parameters.

@@ -32,7 +32,7 @@ type Limiter struct {
 	pace  *rate.Limiter
 }
 
-// Limiters holds the Limiter of each tenant. It is safe for concurrent use.
+// Limiters has the Limiter of each tenant. It is safe for concurrent use.
 type Limiters struct {
 	mu    sync.Mutex
 	byKey map[limiterKey]*Limiter
@@ -75,9 +75,9 @@ func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *L
 func (l *Limiter) idle() bool { return len(l.slots) == 0 && l.pace.Tokens() >= burst }
 
 // Acquire waits until a call may start. The caller must call release when the call has ended.
-// Acquire returns a Throttled outcome if the deadline passes first. If it knows before that the
-// pace does not allow the call in time, it returns this outcome at once. If the caller cancelled
-// ctx, it returns an error that wraps context.Canceled.
+// Acquire returns a Throttled outcome if the deadline passes first. If the pace does not allow the
+// call before the deadline, it returns this outcome at once. If the caller cancelled ctx, it
+// returns an error that wraps context.Canceled.
 func (l *Limiter) Acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case l.slots <- struct{}{}:

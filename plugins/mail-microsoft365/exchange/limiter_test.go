@@ -51,7 +51,7 @@ func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		if _, err := limiter.Acquire(ctx); outcome.Of(err) != outcome.Throttled || time.Since(began) != 0 {
-			t.Fatalf("a call beyond the burst ends with %v after %s, want throttled at once", err, time.Since(began))
+			t.Fatalf("a call beyond the burst returned %v after %s, want throttled at once", err, time.Since(began))
 		}
 		if len(limiter.slots) != 0 {
 			t.Fatal("the throttled call still holds a slot")

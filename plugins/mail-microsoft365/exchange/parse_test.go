@@ -17,16 +17,16 @@ func TestInnermostExceptionIsUsed(t *testing.T) {
 		body string
 		want exception
 	}{
-		"inner first":        {`{"error":{"code":"BadRequest","message":"three",` + details + `,"innererror":{"internalexception":{"message":"one","type":"A.Inner"}}}}`, exception{"one", "A.Inner"}},
-		"then details":       {`{"error":{"message":"three",` + details + `,"innererror":{"message":"Invalid Operation"}}}`, exception{"two", "A.Details"}},
-		"then the message":   {`{"error":{"message":"three"}}`, exception{"three", ""}},
-		"type from details":  {`{"error":{` + details + `,"innererror":{"internalexception":{"message":"one"}}}}`, exception{"two", "A.Details"}},
-		"empty inner":        {`{"error":{` + details + `,"innererror":{"internalexception":{}}}}`, exception{"two", "A.Details"}},
-		"several lines":      {`{"error":{"details":[{"message":"|A.B|first\nsecond"}]}}`, exception{"first\nsecond", "A.B"}},
-		"bars in the text":   {`{"error":{"details":[{"message":"|A.B|x|y"}]}}`, exception{"x|y", "A.B"}},
-		"plain details":      {`{"error":{"message":"m","details":[{"message":"words only"}]}}`, exception{"words only", ""}},
-		"not JSON":           {"\x00\x00", exception{}},
-		"error is no object": {`{"error":"invalid_token"}`, exception{}},
+		"inner first":       {`{"error":{"code":"BadRequest","message":"three",` + details + `,"innererror":{"internalexception":{"message":"one","type":"A.Inner"}}}}`, exception{"one", "A.Inner"}},
+		"then details":      {`{"error":{"message":"three",` + details + `,"innererror":{"message":"Invalid Operation"}}}`, exception{"two", "A.Details"}},
+		"then the message":  {`{"error":{"message":"three"}}`, exception{"three", ""}},
+		"type from details": {`{"error":{` + details + `,"innererror":{"internalexception":{"message":"one"}}}}`, exception{"two", "A.Details"}},
+		"empty inner":       {`{"error":{` + details + `,"innererror":{"internalexception":{}}}}`, exception{"two", "A.Details"}},
+		"several lines":     {`{"error":{"details":[{"message":"|A.B|first\nsecond"}]}}`, exception{"first\nsecond", "A.B"}},
+		"bars in the text":  {`{"error":{"details":[{"message":"|A.B|x|y"}]}}`, exception{"x|y", "A.B"}},
+		"plain details":     {`{"error":{"message":"m","details":[{"message":"words only"}]}}`, exception{"words only", ""}},
+		"not JSON":          {"\x00\x00", exception{}},
+		"error is a string": {`{"error":"invalid_token"}`, exception{}},
 	} {
 		if _, got := parseError([]byte(tt.body)); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
@@ -47,7 +47,7 @@ func FuzzFailure(f *testing.F) {
 		}
 		if err == nil {
 			if status != 200 {
-				t.Fatal("an error answer is no error")
+				t.Fatal("no error for a response with an error status")
 			}
 			return
 		}

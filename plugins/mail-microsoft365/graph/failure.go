@@ -108,7 +108,7 @@ func RefusesProperty(err error, property string) bool {
 
 // ObjectExists reports whether Graph refuses a write because a different object has the same key.
 // Some answers have a specific code. Others have the code of any invalid request, and then
-// ObjectExists looks for a specific text.
+// ObjectExists searches for a specific text.
 func ObjectExists(err error) bool {
 	return hasCode(err, "Request_MultipleObjectsWithSameKeyValue", "ConflictingObjects", "ObjectConflict") ||
 		Status(err) == http.StatusBadRequest && MessageContains(err, "conflicting object", "another object with the same value")

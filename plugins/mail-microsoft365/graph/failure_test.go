@@ -68,7 +68,7 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 	}
 }
 
-func TestMessageContains(t *testing.T) {
+func TestMessageContainsSearchesTextCodesAndTargets(t *testing.T) {
 	body := `{"error":{"code":"Request_BadRequest","message":"A Conflicting object is present",
 		"details":[{"code":"ConflictingObjects","target":"PasswordProfile","message":"Weak"}]}}`
 	c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) {

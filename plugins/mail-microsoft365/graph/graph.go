@@ -2,9 +2,9 @@
 
 // Package graph talks to Microsoft Graph v1.0.
 //
-// Client holds the address and the tokens of one tenant. Get, List and Write send requests with it.
+// Client has the address and the tokens of one tenant. Get, List and Write send requests with it.
 // Failure is an error response; Status and MessageContains read it. Start with graph.go; failure.go
-// turns error responses into outcomes.
+// converts error responses to outcomes.
 package graph
 
 import (
@@ -51,7 +51,7 @@ func PathWith(form, value string) Path {
 	return Path{strings.Replace(form, "%s", url.PathEscape(value), 1), strings.Replace(form, "%s", "{id}", 1)}
 }
 
-// Query returns the query string of OData options, given as alternating names and values.
+// Query returns the query string of OData options. The arguments are alternating names and values.
 func Query(options ...string) string {
 	var out strings.Builder
 	for i := 0; i+1 < len(options); i += 2 {

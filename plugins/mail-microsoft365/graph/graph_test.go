@@ -52,7 +52,7 @@ type thing struct {
 
 var things = graph.StaticPath("/things")
 
-func TestBaseURL(t *testing.T) {
+func TestBaseURLEndsWithTheVersion(t *testing.T) {
 	for host, want := range map[string]string{
 		"https://graph.microsoft.com":       "https://graph.microsoft.com/v1.0",
 		"https://graph.microsoft.com/":      "https://graph.microsoft.com/v1.0",

@@ -26,7 +26,7 @@ type tokenKey struct {
 	scope      string
 }
 
-// cacheEntry holds one token and the request for the next.
+// cacheEntry has one token and the request for the next.
 type cacheEntry struct {
 	token           Token
 	renewalWanted   bool             // a renewal was requested
@@ -161,9 +161,9 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 
 // replacementDelay returns the age that a refused token must have before it is replaced. count is
 // the number of consecutive new tokens that were refused too. The first three replacements have no
-// delay. The delay of the fourth is one second, and it doubles with each further one. A delay is
-// needed because it takes minutes to an hour until new tokens contain a new role, and a caller may
-// try once per second.
+// delay. The delay of the fourth is one second, and it doubles with each further one up to
+// MaxTokenAge. A delay is needed because it takes minutes to an hour until new tokens contain a new
+// role, and a caller may try once per second.
 func replacementDelay(count int) time.Duration {
 	const atOnce = 3
 	if count < atOnce {
@@ -173,8 +173,8 @@ func replacementDelay(count int) time.Duration {
 }
 
 // The login host answers AADSTS50196 to an application that sends the same request too often, and
-// then gives it no token at all. Therefore a valid token is renewed at most maxRenewals times in
-// renewalWindow.
+// then issues no token to it at all. Therefore a valid token is renewed at most maxRenewals times
+// in renewalWindow.
 const (
 	maxRenewals   = 3
 	renewalWindow = 10 * time.Minute

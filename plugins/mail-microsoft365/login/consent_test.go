@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestParseConsentCallback(t *testing.T) {
+func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		query string
 		want  tenant.GUID

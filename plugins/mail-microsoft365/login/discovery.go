@@ -17,7 +17,7 @@ import (
 // address even if the request was sent to a different one.
 const publishedURL = "https://login.microsoftonline.com"
 
-// authority holds the sign-in endpoints of a tenant. All of them are at the configured host.
+// authority has the sign-in endpoints of a tenant. All of them are at the configured host.
 type authority struct {
 	Issuers                    []string // issuers that the tenant's tokens may have
 	Authorization, Token, Keys string

@@ -41,7 +41,7 @@ type class int
 const (
 	unknown       class = iota
 	consentLost         // no consent, or the tenant does not exist any more
-	notConsented        // the tenant does not know the application: consent revoked, or not replicated yet
+	notConsented        // the tenant does not have the application: consent revoked, or not replicated yet
 	operatorError       // the operator's credential or registration is wrong
 	noExchange          // the tenant has no Exchange subscription
 	policyBlocked       // a policy of the tenant blocks the application
@@ -95,7 +95,7 @@ type errorBody struct {
 	Codes       []int           `json:"error_codes"`
 }
 
-// failureFromResponse turns an error response into a *Failure. It uses the first number in
+// failureFromResponse converts an error response to a *Failure. It uses the first number in
 // error_codes or, if there is none, the number in the description.
 func failureFromResponse(resp call.Response) error {
 	var body errorBody
@@ -182,8 +182,8 @@ func aadstsNumber(description string) int {
 }
 
 // MayBePropagating reports whether a refusal can mean that a new consent has not reached all of
-// Microsoft's servers. Such a server does not know the service principal yet. Or the token was
-// issued before the permissions were granted.
+// Microsoft's servers. A server may not have the service principal yet, or the token was issued
+// before the permissions were granted.
 func MayBePropagating(err error) bool {
 	var f *Failure
 	return !errors.As(err, &f) || f.class == notConsented || f.AADSTS == 7000112

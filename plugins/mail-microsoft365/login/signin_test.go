@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func TestConsentURL(t *testing.T) {
+func TestConsentURLHasScopeStateAndRedirect(t *testing.T) {
 	got := Host{URL: "https://login.microsoftonline.com", Credential: Credential{ClientID: clientID}}.ConsentURL(
 		"https://graph.microsoft.com/.default", "v1.state", "https://app.example.net/connect/microsoft365/callback")
 	want := "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=5f1c2b7e-0000-4c1d-9a2b-111122223333" +
@@ -30,7 +30,7 @@ func TestConsentURL(t *testing.T) {
 	}
 }
 
-func TestSignInURL(t *testing.T) {
+func TestSignInURLHasNonceAndCodeChallenge(t *testing.T) {
 	fake := newFakeLogin(t)
 	s := fake.signIn()
 	got, err := fake.host().SignInURL(t.Context(), s)
@@ -52,7 +52,7 @@ func TestSignInURL(t *testing.T) {
 	}
 }
 
-func TestRedeemCode(t *testing.T) {
+func TestRedeemCodeReturnsThePersonInTheToken(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = func(url.Values) (int, any) {
 		return http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "a", "expires_in": 3600, "id_token": fake.idToken(nil)}
@@ -77,7 +77,7 @@ func TestRedeemCode(t *testing.T) {
 	}
 }
 
-func TestIDTokenChecks(t *testing.T) {
+func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 	now := time.Now()
 	unix := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	sts := "https://sts.windows.net/"
@@ -103,7 +103,7 @@ func TestIDTokenChecks(t *testing.T) {
 		"issued in the future":    {map[string]any{"iat": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
 		"guest":                   {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
 		"guest with own account":  {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
-		"at home, told by idp":    {map[string]any{"idp": sts + string(guid) + "/"}, nil},
+		"own tenant in idp":       {map[string]any{"idp": sts + string(guid) + "/"}, nil},
 		"without address or wids": {map[string]any{"preferred_username": nil, "wids": nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestIDTokenChecks(t *testing.T) {
 	}
 }
 
-func TestForgedIDTokens(t *testing.T) {
+func TestForgedIDTokensAreRefused(t *testing.T) {
 	fake, other := newFakeLogin(t), newFakeLogin(t)
 	other.key = newKey()
 	good := fake.idToken(nil)
@@ -150,15 +150,15 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 		want   error
 		kind   outcome.Kind
 	}{
-		"used before":         {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"other verifier":      {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"without number":      {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
-		"not consented":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
-		"application unknown": {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
-		"conditional access":  {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
-		"tenant gone":         {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"our secret":          {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
-		"out of service":      {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
+		"used before":          {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"other verifier":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"without number":       {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
+		"not consented":        {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
+		"application unknown":  {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},
+		"conditional access":   {400, map[string]any{"error": "access_denied", "error_codes": []int{53003}}, fault.ConsentDeclined, outcome.Refused},
+		"tenant gone":          {400, map[string]any{"error": "invalid_request", "error_codes": []int{90002}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"application's secret": {401, map[string]any{"error": "invalid_client", "error_codes": []int{7000215}}, fault.ProviderUnavailable, outcome.Down},
+		"out of service":       {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)

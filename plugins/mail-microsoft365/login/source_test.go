@@ -47,7 +47,7 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 			sent := len(d.forms)
 			s.Renew(0)
 			if _, err = s.Token(t.Context()); tt.want == nil && (err != nil || len(d.forms) != sent) {
-				t.Fatalf("%v after %d requests: a host that is away is asked again at once", err, len(d.forms)-sent)
+				t.Fatalf("%v after %d requests: an unreachable host gets the next request at once", err, len(d.forms)-sent)
 			}
 		})
 	}

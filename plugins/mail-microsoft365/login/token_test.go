@@ -31,7 +31,7 @@ func tokenGranted(url.Values) (int, any) {
 	return http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3599, "ext_expires_in": 3599, "access_token": "t0ken"}
 }
 
-func TestTokenBySecret(t *testing.T) {
+func TestAppTokenIsRequestedWithTheSecret(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = tokenGranted
 	got, err := fake.host().AppToken(t.Context(), guid, graphScope)
@@ -46,7 +46,7 @@ func TestTokenBySecret(t *testing.T) {
 	}
 }
 
-func TestTokenByCertificate(t *testing.T) {
+func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = tokenGranted
 	der, text := newCertificate(t, fake.key)
@@ -123,30 +123,30 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 		code   fault.Code
 		tries  int
 	}{
-		"scope malformed":        {70011, "invalid_scope", 400, outcome.Broken, fault.ProviderError, 1},
-		"not consented":          {65001, "invalid_grant", 400, outcome.Refused, fault.AccessDenied, 1},
-		"declined":               {65004, "access_denied", 400, outcome.Refused, fault.AccessDenied, 1},
-		"tenant not found":       {90002, "invalid_request", 400, outcome.Refused, fault.AccessDenied, 1},
-		"tenant not valid":       {900023, "invalid_request", 400, outcome.Refused, fault.AccessDenied, 1},
-		"tenant deleted":         {5000224, "invalid_request", 400, outcome.Refused, fault.AccessDenied, 1},
-		"no service principal":   {700016, "unauthorized_client", 400, outcome.Refused, fault.AccessDenied, 1},
-		"wrong secret":           {7000215, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
-		"secret expired":         {7000222, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
-		"assertion not valid":    {700027, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
-		"application disabled":   {7000112, "unauthorized_client", 400, outcome.Refused, fault.AccessDenied, 1},
-		"no Exchange":            {500011, "invalid_resource", 400, outcome.Refused, fault.ExchangeNotReady, 1},
-		"not subscribed":         {650052, "invalid_resource", 400, outcome.Refused, fault.ExchangeNotReady, 1},
-		"consent under way":      {650051, "invalid_request", 400, outcome.NotReady, fault.ProviderTimeout, 1},
-		"conditional access":     {53003, "access_denied", 400, outcome.Refused, fault.AccessDenied, 1},
-		"redirect mismatch":      {50011, "invalid_request", 400, outcome.Broken, fault.ProviderError, 1},
-		"transient":              {90033, "temporarily_unavailable", 503, outcome.Down, fault.ProviderUnavailable, 3},
-		"transient input":        {90013, "invalid_request", 503, outcome.Down, fault.ProviderUnavailable, 3},
-		"looping":                {50196, "invalid_request", 400, outcome.Throttled, fault.ProviderUnavailable, 1},
-		"throttled":              {0, "temporarily_unavailable", 429, outcome.Throttled, fault.ProviderUnavailable, 3},
-		"unknown number":         {12345, "invalid_request", 400, outcome.Broken, fault.ProviderError, 1},
-		"unknown client trouble": {0, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
-		"unknown client":         {0, "unauthorized_client", 400, outcome.Refused, fault.AccessDenied, 1},
-		"server error":           {0, "server_error", 500, outcome.Down, fault.ProviderUnavailable, 3},
+		"scope malformed":      {70011, "invalid_scope", 400, outcome.Broken, fault.ProviderError, 1},
+		"not consented":        {65001, "invalid_grant", 400, outcome.Refused, fault.AccessDenied, 1},
+		"declined":             {65004, "access_denied", 400, outcome.Refused, fault.AccessDenied, 1},
+		"tenant not found":     {90002, "invalid_request", 400, outcome.Refused, fault.AccessDenied, 1},
+		"tenant not valid":     {900023, "invalid_request", 400, outcome.Refused, fault.AccessDenied, 1},
+		"tenant deleted":       {5000224, "invalid_request", 400, outcome.Refused, fault.AccessDenied, 1},
+		"no service principal": {700016, "unauthorized_client", 400, outcome.Refused, fault.AccessDenied, 1},
+		"wrong secret":         {7000215, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
+		"secret expired":       {7000222, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
+		"assertion not valid":  {700027, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
+		"application disabled": {7000112, "unauthorized_client", 400, outcome.Refused, fault.AccessDenied, 1},
+		"no Exchange":          {500011, "invalid_resource", 400, outcome.Refused, fault.ExchangeNotReady, 1},
+		"not subscribed":       {650052, "invalid_resource", 400, outcome.Refused, fault.ExchangeNotReady, 1},
+		"consent under way":    {650051, "invalid_request", 400, outcome.NotReady, fault.ProviderTimeout, 1},
+		"conditional access":   {53003, "access_denied", 400, outcome.Refused, fault.AccessDenied, 1},
+		"redirect mismatch":    {50011, "invalid_request", 400, outcome.Broken, fault.ProviderError, 1},
+		"transient":            {90033, "temporarily_unavailable", 503, outcome.Down, fault.ProviderUnavailable, 3},
+		"transient input":      {90013, "invalid_request", 503, outcome.Down, fault.ProviderUnavailable, 3},
+		"looping":              {50196, "invalid_request", 400, outcome.Throttled, fault.ProviderUnavailable, 1},
+		"throttled":            {0, "temporarily_unavailable", 429, outcome.Throttled, fault.ProviderUnavailable, 3},
+		"unknown number":       {12345, "invalid_request", 400, outcome.Broken, fault.ProviderError, 1},
+		"unknown client error": {0, "invalid_client", 401, outcome.Down, fault.ProviderUnavailable, 1},
+		"unknown client":       {0, "unauthorized_client", 400, outcome.Refused, fault.AccessDenied, 1},
+		"server error":         {0, "server_error", 500, outcome.Down, fault.ProviderUnavailable, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
@@ -193,7 +193,7 @@ func TestTokenLifetimeIsReadInAnyForm(t *testing.T) {
 	}
 }
 
-func TestPayload(t *testing.T) {
+func TestPayloadReadsTheClaimsOfAToken(t *testing.T) {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"sp-1","roles":["Exchange.ManageAsApp"]}`))
 	got, ok := Token{Value: secret.New("e30." + claims + ".sig")}.Payload()
 	if !ok || got.ObjectID != "sp-1" || !cmp.Equal(got.Roles, []string{"Exchange.ManageAsApp"}) {

@@ -38,8 +38,8 @@ func TestChangeReportsErrors(t *testing.T) {
 	}
 }
 
-// TestNextStampNeverRepeatsATime also covers a clock that is behind the time of the previous
-// change.
+// TestNextStampNeverRepeatsATime also covers a clock that shows an earlier time than the previous
+// change has.
 func TestNextStampNeverRepeatsATime(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 400_000, time.FixedZone("", 3600))
 	for before, want := range map[string]string{

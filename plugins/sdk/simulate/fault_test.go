@@ -295,10 +295,10 @@ func TestFaultsThatReplaceTheAnswer(t *testing.T) {
 		fault, body      string
 		status, executed int
 	}{
-		"a proxy's page":             {`{"kind":"html","times":1}`, "<html><body><h1>Attention required</h1></body></html>\n", http.StatusOK, 0},
-		"a proxy's page with a 403":  {`{"kind":"html","status":403,"times":1}`, "<html><body><h1>Attention required</h1></body></html>\n", http.StatusForbidden, 0},
-		"JSON of another shape":      {`{"kind":"misshape","times":1}`, `{"unexpected":[]}` + "\n", http.StatusOK, 0},
-		"half of what would be said": {`{"kind":"truncate","times":1}`, "bre", http.StatusCreated, 1},
+		"a proxy's page":            {`{"kind":"html","times":1}`, "<html><body><h1>Attention required</h1></body></html>\n", http.StatusOK, 0},
+		"a proxy's page with a 403": {`{"kind":"html","status":403,"times":1}`, "<html><body><h1>Attention required</h1></body></html>\n", http.StatusForbidden, 0},
+		"JSON of another shape":     {`{"kind":"misshape","times":1}`, `{"unexpected":[]}` + "\n", http.StatusOK, 0},
+		"half of the answer":        {`{"kind":"truncate","times":1}`, "bre", http.StatusCreated, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startSimulator(t, t.TempDir())

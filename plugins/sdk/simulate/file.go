@@ -48,8 +48,8 @@ func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
 
-// Try is Do for a function that may fail. If fn or the saving fails, Try restores the value that was
-// last saved, and returns the error.
+// Try is Do for a function that may fail. If fn or the saving fails, Try restores the value that
+// was last saved, and returns the error.
 func (f *File[T]) Try(fn func(*T) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Entry is one call to a simulator. Status is 0 until there is an answer. It stays 0 if the
-// connection was closed without an answer.
+// Entry is one call to a simulator. Status is 0 until the status of the answer is known, even if
+// the answer is not sent yet. It stays 0 if the connection was closed without executing the
+// request. After the fault DropAfter, it is the status of the answer that was dropped.
 type Entry struct {
 	Method    string    `json:"method"`
 	Path      string    `json:"path"`

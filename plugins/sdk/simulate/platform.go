@@ -189,7 +189,8 @@ func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	return c
 }
 
-// credential returns the API key of a request from any of the places in which platforms expect it.
+// credential returns the API key of a request. Platforms expect it in different headers, or in the
+// query.
 func credential(r *http.Request) string {
 	return cmp.Or(r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL.Query().Get("api_key"))
 }
@@ -231,7 +232,7 @@ func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
 	return &trimmed
 }
 
-// endpoint holds the routes of one method and path. They differ in their query parameters.
+// endpoint has the routes of one method and path. They differ in their query parameters.
 type endpoint[K, A, V any] struct {
 	server *server[K, A, V]
 	routes []*Route[K, A, V]

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// SignInPage is the page behind an authorization URL of a sending platform. It is a form with the
-// field `username` and the buttons `decision`, which is "accept" or "deny". If Action is empty, the
-// page has no form and only shows the result.
+// SignInPage is the page to which an authorization URL of a sending platform leads. It is a form
+// with the field `username` and the buttons `decision`, which is "accept" or "deny". If Action is
+// empty, the page has no form and only shows the result.
 type SignInPage struct {
 	Platform string // display name
 	Status   int    // HTTP status, 0 for 200
@@ -87,7 +87,7 @@ type SignIn struct {
 // Open reports whether the link can still be used.
 func (s *SignIn) Open(now time.Time) bool { return !s.Used && s.ExpiresAt.After(now) }
 
-// SignInLinks serves the page behind the links of SignIn. A link can be used once, until it
+// SignInLinks serves the page to which the links of SignIn lead. A link can be used once, until it
 // expires. It does not determine which mailbox signs in: its parameter `login_hint` only fills in
 // the form.
 type SignInLinks[T any] struct {

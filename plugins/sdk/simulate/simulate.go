@@ -3,10 +3,10 @@
 // Package simulate is the common part of the simulators of providers. A simulator runs on a
 // loopback address and imitates a provider's API for tests and for `tenantry dev`.
 //
-// The simulator of a sending platform is a Platform: a table of its routes, its key check, its error
-// format and its control calls. Any other simulator opens a Kit with Open, serves Kit.Handler and
-// keeps its own state in a File. The Kit adds a clock, planned faults, a journal of calls and the
-// HTTP control interface below /_control/ to the provider's API. Every Platform has a Kit too.
+// The simulator of a sending platform is a Platform: a table of its routes, its key check, its
+// error format and its control calls. Any other simulator opens a Kit with Open, serves Kit.Handler
+// and keeps its own state in a File. The Kit adds a clock, planned faults, a journal of calls and
+// the HTTP control interface below /_control/ to the provider's API. Every Platform has a Kit too.
 //
 //   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
 //   - platform.go: Platform and its parts. Start here for a sending platform.
@@ -14,7 +14,8 @@
 //   - request.go: the State of a Platform, and the Request with which its functions read and change
 //     it. limiter.go: rate limits.
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
-//   - zones.go: Zones, the zones of a simulated DNS provider. sandboxzones.go: how they are kept in a sandbox.
+//   - zones.go: Zones, the zones of a simulated DNS provider. sandboxzones.go: the client that
+//     reads and edits them in a sandbox.
 //   - handler.go, fault.go: how a call is served with planned faults.
 //   - control.go: the control interface, and helpers for a simulator's own control calls.
 //   - waits.go: marks calls that ignore a Retry-After.
@@ -103,8 +104,8 @@ func NextStamp(before string, now time.Time) string {
 	return FormatTime(now)
 }
 
-// DisplayName returns the display name of the person who signs in with a mail address: "Ann Lee" for
-// ann.lee@example.com.
+// DisplayName returns the display name of the person who signs in with a mail address: "Ann Lee"
+// for ann.lee@example.com.
 func DisplayName(address string) string {
 	local, _, _ := strings.Cut(address, "@")
 	words := strings.FieldsFunc(strings.ToLower(local), func(r rune) bool { return strings.ContainsRune("._-+", r) })

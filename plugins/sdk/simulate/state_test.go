@@ -138,7 +138,7 @@ func TestOpenFileRefusesInvalidContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := simulate.OpenFile(path, 1); err == nil {
-		t.Error("a broken state was taken for a new one")
+		t.Error("a malformed state counts as a new one")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestOpenStateStartsFreshOrFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{DataDir: dir}, fresh); err == nil {
-		t.Error("a broken state was taken for a new one")
+		t.Error("a malformed state counts as a new one")
 	}
 }
 

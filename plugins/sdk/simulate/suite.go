@@ -18,7 +18,7 @@ type Suite struct {
 	// one workspace, which has no accounts.
 	Settings map[string]string `json:"settings,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`
-	// Address is the name of the JSON member that contains an account's address. Name holds the
+	// Address is the name of the JSON member that contains an account's address. Name has the
 	// members that set the account's display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`

@@ -17,7 +17,7 @@ const IgnoredRetryAfter = "ignored_retry_after"
 // client may have sent them before it received that answer.
 const inFlight = 200 * time.Millisecond
 
-// waits holds the waits that answers have asked for, by scope. It is empty after a restart of the
+// waits has the waits that answers have asked for, by scope. It is empty after a restart of the
 // simulator.
 type waits struct {
 	mu     sync.Mutex

@@ -86,7 +86,7 @@ func (i InvalidRecords) Error() string { return string(i) }
 // zones in a file of its data folder, and the control calls of Control create them.
 type Zones struct {
 	kit     *Kit
-	file    *File[map[string]Zone] // nil in a sandbox
+	file    *File[map[string]Zone] // not used in a sandbox
 	sandbox *sandboxZones          // nil outside a sandbox
 }
 
@@ -112,7 +112,7 @@ func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
 	return all, nil
 }
 
-// Get returns the zone with exactly this name. It fails with ErrNoZone.
+// Get returns the zone with exactly this name. It fails with ErrNoZone if there is no such zone.
 func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	var zones []Zone
 	var err error
@@ -132,8 +132,9 @@ func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	return Zone{}, ErrNoZone
 }
 
-// Edit replaces the records of a zone if the zone still has this version. If it fails, the zone is
-// unchanged. The error is ErrNoZone, ErrZoneChanged or InvalidRecords.
+// Edit replaces the records of a zone if the zone still has this version. If it refuses the change,
+// the zone is unchanged, and the error is ErrNoZone, ErrZoneChanged or InvalidRecords. After any
+// other error, such as a lost connection to the sandbox, the zone may have changed.
 func (z *Zones) Edit(ctx context.Context, name string, version uint32, records []Record) error {
 	name = strings.ToLower(name)
 	if z.sandbox != nil {

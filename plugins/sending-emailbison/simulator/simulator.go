@@ -8,6 +8,7 @@
 //   - simulator.go: the variable platform, the state, the check of tokens and the rate limit,
 //     and Laravel's answers.
 //   - senders.go: the sender e-mails and the workspaces.
+//   - suite.go: the variable suite, which describes the simulator to the conformance suite.
 package simulator
 
 import (

@@ -103,7 +103,7 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 		return len(doc["data"].([]any))
 	}
 	if count(s, "/api/workspaces/v1.1") != 1 || count(a, "/api/workspaces/v1.1") != 2 || count(b, "/api/sender-emails") != 1 {
-		t.Error("tokens see the wrong things")
+		t.Error("a token sees the wrong workspaces or accounts")
 	}
 	if status, _, _ := s.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
 		t.Errorf("an api-user switches: %d", status)

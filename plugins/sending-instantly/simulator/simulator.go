@@ -8,6 +8,7 @@
 //   - simulator.go: the variable platform, the state, and the check of keys and rate limits.
 //   - accounts.go: the accounts and their list.
 //   - oauth.go: the OAuth sessions, and the control calls that end them.
+//   - suite.go: the variable suite, which describes the simulator to the conformance suite.
 package simulator
 
 import (

@@ -145,12 +145,12 @@ type behaviour struct {
 	// deletePath, accounts cannot be deleted.
 	DeletePath string `json:"delete_path"`
 	// LinkAt is the path of the JSON member with the link in the answer to the start of a sign-in,
-	// such as data.url. If LinkTo is not empty, it is the link in the answer, in place of a link to
+	// such as data.url. If LinkTo is not empty, it is the link in the answer, instead of a link to
 	// the simulator's own page.
 	LinkAt string `json:"link_at"`
 	LinkTo string `json:"link_to"`
-	// DeafToSkip makes the simulator answer with the first page for every value of skip.
-	DeafToSkip bool `json:"deaf_to_skip"`
+	// IgnoreSkip makes the simulator answer with the first page for every value of skip.
+	IgnoreSkip bool `json:"deaf_to_skip"`
 }
 
 // setBehaviour changes the settings that the body of the control call contains.
@@ -236,7 +236,7 @@ func listAccounts(req *request) simulate.Answer {
 	case !okSkip, !okLimit, limit < 1, limit > 1000:
 		return refuse(http.StatusBadRequest, "Invalid paging")
 	}
-	if req.State.Vendor.DeafToSkip {
+	if req.State.Vendor.IgnoreSkip {
 		skip = 0
 	}
 	var found []*account

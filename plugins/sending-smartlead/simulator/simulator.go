@@ -8,6 +8,7 @@
 //   - simulator.go: the variable platform, the state, the check of keys and rate limits, and
 //     the error formats.
 //   - accounts.go: the accounts and the operations of the API.
+//   - suite.go: the variable suite, which describes the simulator to the conformance suite.
 package simulator
 
 import (

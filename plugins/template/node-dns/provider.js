@@ -69,7 +69,7 @@ class Provider {
       if (answer.status >= 400) throw requestRefused(`status ${answer.status}`);
       sets = setsOf(answer.body);
       if (!missing.every((s) => dns.same(dns.find(sets, s.name, s.type), s))) {
-        throw brokenAnswer('written_but_not_there');
+        throw brokenAnswer('missing_after_write');
       }
     }
     return dns.setsAfter(sets, changes);

@@ -73,7 +73,7 @@ class Provider:
                 raise request_refused(f"status {status}")
             sets = _sets(answer)
             if not all(tenantry_dns.same(tenantry_dns.find(sets, s["name"], s["type"]), s) for s in missing):
-                raise broken_answer("written_but_not_there")
+                raise broken_answer("missing_after_write")
         return tenantry_dns.sets_after(sets, changes)
 
     def _read(self, call, name):

@@ -40,12 +40,12 @@ type recordDoc struct {
 	Priority *int   `json:"priority,omitempty"`
 }
 
-// simulator serves GET /zones and PUT /zones/{name}. The zones are at the URL world
+// simulator serves GET /zones and PUT /zones/{name}. The zones are at zonesURL
 // (simulate.Options.World).
 type simulator struct {
-	world   string
-	writing *sync.Mutex // held while a version is read for a write without a condition
-	kit     *simulate.Kit
+	zonesURL string
+	writing  *sync.Mutex // held while a version is read for a write without a condition
+	kit      *simulate.Kit
 }
 
 func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
@@ -127,9 +127,9 @@ func (s simulator) shortensTTL(w http.ResponseWriter, body []byte) bool {
 	})
 }
 
-// zones reads the zones from the URL world.
+// zones reads the zones from zonesURL.
 func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
-	response, err := http.Get(s.world + "/zones?provider=faulty&name=" + name)
+	response, err := http.Get(s.zonesURL + "/zones?provider=faulty&name=" + name)
 	if err != nil {
 		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 		return nil
@@ -139,9 +139,9 @@ func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
 	return found
 }
 
-// pass sends a call to the URL world, and returns the answer to the caller.
+// pass sends a call to zonesURL, and returns the answer to the caller.
 func (s simulator) pass(w http.ResponseWriter, method, path string, body []byte) {
-	request, _ := http.NewRequest(method, s.world+path, bytes.NewReader(body))
+	request, _ := http.NewRequest(method, s.zonesURL+path, bytes.NewReader(body))
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		simulate.WriteError(w, http.StatusInternalServerError, err.Error())

@@ -62,7 +62,7 @@ func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	}
 	return simulate.Call{
 		Operation: operation, Write: r.Method != http.MethodGet, Scope: r.Header.Get("Authorization"),
-		WorkAt: []int{http.StatusGatewayTimeout}, // a gateway gives up, and the server does the work
+		WorkAt: []int{http.StatusGatewayTimeout}, // a gateway answers 504 although the server executes the request
 	}
 }
 

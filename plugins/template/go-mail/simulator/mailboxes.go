@@ -54,7 +54,7 @@ func (c *call) box(part string) (*box, string) {
 	return nil, "no_mailbox"
 }
 
-// settled is box for an operation that waits until the directory knows the mailbox.
+// settled is box for an operation that is not possible until the directory shows the mailbox.
 func (c *call) settled(part string) (*box, string) {
 	b, code := c.box(part)
 	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {

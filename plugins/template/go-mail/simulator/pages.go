@@ -26,8 +26,8 @@ var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en">
 <button name="decision" value="accept">Continue</button> <button name="decision" value="deny" formnovalidate>Cancel</button></form></html>
 `))
 
-// decide shows the form of a page, or reads what a person decided. done is false if there is nothing
-// to do for the caller any more.
+// decide reads what a person decided on a page. If the person has not decided yet, or the request
+// is not valid, decide answers the request, and done is false.
 func decide(w http.ResponseWriter, r *http.Request, title string) (username string, accepted, done bool) {
 	back, err := url.Parse(r.URL.Query().Get("redirect"))
 	switch {

@@ -81,7 +81,7 @@ var routes = map[string]operation{
 	"GET /messages": ofServer(listMessages),
 }
 
-// call is one request. The state is locked meanwhile.
+// call is one request. The state is locked during the request.
 type call struct {
 	*simulator
 	http   *http.Request
@@ -91,7 +91,7 @@ type call struct {
 	now    time.Time
 }
 
-// read decodes the body of the request. A body that is not valid reads as an empty one.
+// read decodes the body of the request. A body that is not valid counts as an empty one.
 func (c *call) read(v any) { _ = json.NewDecoder(c.http.Body).Decode(v) }
 
 // serve returns the handler of an operation.

@@ -19,29 +19,29 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// world serves the HTTP interface that simulators use in one check. It has the zones of a simulated
-// DNS provider, and a DNS server for the simulator of a mail platform. The sandbox has the same
-// interface (simulate.Options.World).
-type world struct {
+// zoneServer serves the HTTP interface that simulators use in one check. It has the zones of a
+// simulated DNS provider, and a DNS server for the simulator of a mail platform. The sandbox has
+// the same interface (simulate.Options.World).
+type zoneServer struct {
 	url      string
 	provider string // the provider of the zones
 	dnsAddr  string // the address of the DNS server, or empty
 
 	mu    sync.Mutex
-	zones []*worldZone
+	zones []*zoneDoc
 }
 
 // The JSON documents of the HTTP interface, as docs/plugins.md describes them.
 type (
-	worldZone struct {
+	zoneDoc struct {
 		Name        string          `json:"name"`
 		Provider    string          `json:"provider"`
 		NameServers []string        `json:"name_servers"`
 		Version     uint32          `json:"version"`
-		Records     []worldRecord   `json:"records"`
+		Records     []recordDoc     `json:"records"`
 		Veiled      json.RawMessage `json:"veiled"`
 	}
-	worldRecord struct {
+	recordDoc struct {
 		Type     string `json:"type"`
 		Name     string `json:"name"`
 		Content  string `json:"content"`
@@ -50,9 +50,9 @@ type (
 	}
 )
 
-func newWorld(t T, provider string) *world {
+func newZoneServer(t T, provider string) *zoneServer {
 	t.Helper()
-	w := &world{provider: provider}
+	w := &zoneServer{provider: provider}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /zones", w.list)
 	mux.HandleFunc("PUT /zones/{name}", w.edit)
@@ -63,10 +63,10 @@ func newWorld(t T, provider string) *world {
 	return w
 }
 
-func (w *world) list(a http.ResponseWriter, r *http.Request) {
+func (w *zoneServer) list(a http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := []worldZone{}
+	found := []zoneDoc{}
 	for _, z := range w.zones {
 		if name := r.URL.Query().Get("name"); r.URL.Query().Get("provider") == w.provider && (name == "" || name == z.Name) {
 			found = append(found, *z)
@@ -75,8 +75,8 @@ func (w *world) list(a http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(a, http.StatusOK, found)
 }
 
-func (w *world) edit(a http.ResponseWriter, r *http.Request) {
-	var in worldZone
+func (w *zoneServer) edit(a http.ResponseWriter, r *http.Request) {
+	var in zoneDoc
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&in); err != nil {
 		simulate.WriteError(a, http.StatusBadRequest, "the body is not a zone: "+err.Error())
 		return
@@ -96,7 +96,7 @@ func (w *world) edit(a http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (w *world) find(name string) *worldZone {
+func (w *zoneServer) find(name string) *zoneDoc {
 	for _, z := range w.zones {
 		if z.Name == name {
 			return z
@@ -106,20 +106,20 @@ func (w *world) find(name string) *worldZone {
 }
 
 // add creates an empty zone and returns its name.
-func (w *world) add() string {
+func (w *zoneServer) add() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := fmt.Sprintf("zone-%d.test", len(w.zones)+1)
-	w.zones = append(w.zones, &worldZone{
+	w.zones = append(w.zones, &zoneDoc{
 		Name: name, Provider: w.provider, NameServers: []string{"ns1.provider.example", "ns2.provider.example"},
-		Version: 1, Records: []worldRecord{}, Veiled: json.RawMessage("[]"),
+		Version: 1, Records: []recordDoc{}, Veiled: json.RawMessage("[]"),
 	})
 	return name
 }
 
 // replace removes the records of a zone for which old returns true, and adds the records in with.
 // It stands for an edit by the zone's owner.
-func (w *world) replace(zone string, old func(worldRecord) bool, with []worldRecord) {
+func (w *zoneServer) replace(zone string, old func(recordDoc) bool, with []recordDoc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	z := w.find(zone)
@@ -128,17 +128,17 @@ func (w *world) replace(zone string, old func(worldRecord) bool, with []worldRec
 }
 
 // records returns the records of a zone.
-func (w *world) records(zone string) []worldRecord {
+func (w *zoneServer) records(zone string) []recordDoc {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.find(zone).Records)
 }
 
 // fromSet returns the records of a record set.
-func fromSet(s dns.RRSet) []worldRecord {
-	var all []worldRecord
+func fromSet(s dns.RRSet) []recordDoc {
+	var all []recordDoc
 	for _, value := range s.Values {
-		r := worldRecord{Type: string(s.Type), Name: s.Name, Content: value, TTL: s.TTL}
+		r := recordDoc{Type: string(s.Type), Name: s.Name, Content: value, TTL: s.TTL}
 		if s.Type == dns.MX {
 			r.Priority = new(int)
 			_, _ = fmt.Sscan(value, r.Priority, &r.Content)
@@ -149,7 +149,7 @@ func fromSet(s dns.RRSet) []worldRecord {
 }
 
 // toSets returns the record sets of records.
-func toSets(records []worldRecord) []dns.RRSet {
+func toSets(records []recordDoc) []dns.RRSet {
 	var sets []dns.RRSet
 	for _, r := range records {
 		value := r.Content
@@ -167,7 +167,7 @@ func toSets(records []worldRecord) []dns.RRSet {
 }
 
 // serveDNS starts a DNS server on UDP that answers with the records of the zones.
-func (w *world) serveDNS(t T) {
+func (w *zoneServer) serveDNS(t T) {
 	t.Helper()
 	var config net.ListenConfig
 	conn, err := config.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -196,7 +196,7 @@ func (w *world) serveDNS(t T) {
 }
 
 // answer returns the answer to a DNS question.
-func (w *world) answer(packet []byte) ([]byte, error) {
+func (w *zoneServer) answer(packet []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(packet); err != nil || len(m.Questions) != 1 {
 		return nil, fmt.Errorf("question: %w", err)
@@ -223,7 +223,7 @@ func (w *world) answer(packet []byte) ([]byte, error) {
 }
 
 // resource returns the body of a record in a DNS message.
-func resource(r worldRecord) (dnsmessage.ResourceBody, error) {
+func resource(r recordDoc) (dnsmessage.ResourceBody, error) {
 	if r.Type == string(dns.TXT) {
 		body := &dnsmessage.TXTResource{}
 		for text := range slices.Chunk([]byte(r.Content), 255) {

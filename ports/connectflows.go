@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// ConnectFlows stores the flows in which a browser connects a tenant. ConnectSessions starts the
+// flows. A flow is found by the hash of its state. Only one of several concurrent calls can take
+// the same step.
+type ConnectFlows interface {
+	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
+	// with connect_link_invalid if the flow is at a different step or expired at now.
+	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
+	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. It fails
+	// with connect_link_invalid if there is no such flow.
+	SaveFlow(ctx context.Context, f ConnectFlow) error
+	// DeleteFlows deletes flows that expired before the given time.
+	DeleteFlows(ctx context.Context, before time.Time) error
+}
+
+// ConnectStep is the current step of a flow.
+type ConnectStep string
+
+// The steps of a flow, in order.
+const (
+	FlowStarted   ConnectStep = "started"    // the link was created
+	FlowSigningIn ConnectStep = "signing_in" // the consent was given; the administrator signs in
+	FlowProving   ConnectStep = "proving"    // tenantry redeems the code of the sign-in
+	FlowConfirm   ConnectStep = "confirm"    // the sign-in is proved; the page asks for confirmation
+	FlowDone      ConnectStep = "done"       // the tenant was connected, or the flow was cancelled or refused
+)
+
+// ConnectFlow is one attempt of an administrator to connect a tenant in a browser.
+type ConnectFlow struct {
+	StateHash [32]byte // of the link's state; the flow's id
+	Account   access.AccountID
+	Step      ConnectStep
+	ExpiresAt time.Time
+	// Browser is the hash of the cookie that binds the flow to one browser.
+	Browser [32]byte
+	Claimed tenant.GUID
+	// SignInHash is the hash of the state of the sign-in.
+	SignInHash [32]byte
+	Nonce      string
+	// Verifier is the encrypted PKCE verifier of the sign-in.
+	Verifier      []byte
+	Administrator tenant.Administrator
+	Profile       tenant.Profile
+}

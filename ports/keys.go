@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/page"
+)
+
+// Keys authenticates callers.
+type Keys interface {
+	// Caller returns the owner and the bounds of a key by the hash of its current secret, or of a
+	// replaced one. It fails with invalid_api_key. For a revoked key it returns the caller with the
+	// error. It does not check the bounds or SecretUntil.
+	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
+	// Account returns the current state of an account, for a browser session. It fails with
+	// account_not_found.
+	Account(ctx context.Context, id access.AccountID) (access.Account, error)
+	// Member reports whether the address is a member of the account.
+	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
+	// RotateKey replaces the key with this id by a new one in one transaction. Only one of several
+	// concurrent calls succeeds. The new key keeps the old name and bounds. It fails with
+	// invalid_api_key if the old key is no longer valid.
+	RotateKey(ctx context.Context, owner access.AccountID, oldID string, newKey access.Key) error
+}
+
+// AccountKeys manages the API keys of an account for its own callers. To an account, the keys of
+// other accounts do not exist. Each change is one transaction with the completion of its answer.
+type AccountKeys interface {
+	// KeyPage lists the keys of the account, newest first, including revoked keys, each with its
+	// last use.
+	KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error)
+	// AccountKey returns a key. It fails with key_not_found.
+	AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error)
+	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
+	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
+	// RenewKey gives a key the hash and the hint of newKey. The replaced secret is accepted until
+	// oldUntil. Secrets that were replaced earlier end at oldUntil at the latest. It fails with
+	// key_revoked.
+	RenewKey(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
+	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked
+	// already.
+	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
+}
+
+// KeyUses stores when API keys were last used.
+type KeyUses interface {
+	// SaveKeyUses stores the last uses of keys, by the key's id. It never replaces a later time by
+	// an earlier one, so several processes can store the uses of one key.
+	SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error
+}

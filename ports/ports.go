@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ports defines the interfaces through which the core and the use cases reach the outside:
+// stores, providers, the queue and cryptography. Adapters implement them. In some code bases,
+// `ports` means inbound HTTP. Here it means outbound dependencies.
+//
+// Every call takes a context with a deadline. A read changes nothing. It is safe to repeat a write,
+// except where its comment says otherwise. A provider call that fails returns an *outcome.Error.
+// The words "fails with" in a comment are followed by the fault codes that the method returns.
+//
+// Start reading at MailPlatform (mailplatform.go) and Tenants (tenants.go). The files are:
+//
+//   - Providers: mailplatform.go, dnsprovider.go and sendingplatform.go are what a plugin implements.
+//     dnsproviders.go lists the DNS providers that have plugins. dns.go reads the public DNS.
+//   - Stored objects: accounts.go, keys.go, tenants.go, domains.go, mailboxes.go, connectflows.go,
+//     connectsessions.go, integrations.go, dnsconnections.go, webhooks.go and events.go. removals.go
+//     removes objects that exist at the mail platform.
+//   - Send limits: sendlimits.go stores limits and blocks, and claims the tenants to count.
+//     enforcement.go is the log of blocks, sendhealth.go summarizes them, and sendcapacity.go has the
+//     data for the headroom of a tenant.
+//   - Provisioning: dnsruns.go stores runs and jobs, dnswrites.go which records tenantry wrote.
+//   - Each request: request.go has what the context of a request carries, idempotency.go stores the
+//     answers of writes, audit.go the audit entries.
+//   - Tools: queue.go wakes jobs, limiter.go counts, secrets.go encrypts.
+package ports

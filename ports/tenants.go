@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Tenants stores the tenants of accounts. Tenants of other accounts and unknown tenants fail with
+// the same tenant_not_found after the same queries.
+type Tenants interface {
+	// Tenants lists the owner's tenants, most recently connected first.
+	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
+	// Tenant returns one tenant. It fails with tenant_not_found.
+	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
+	// TenantCount returns the number of slots that the owner's tenants use.
+	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
+	// Attach makes the account the only holder of the tenant. In one transaction under a lock on
+	// the account, it reads the account's plan and takes a slot. A second consent by the current
+	// holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. The consent can
+	// restore a missing grant, so a failed bootstrap is pending again. Attaching a managed tenant
+	// is recorded as described at Audit. Attach fails with tenant_limit_reached, account_closed or
+	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
+	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
+	// connected itself. The same transaction marks the connect sessions with these ids as
+	// connected.
+	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error)
+	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
+	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. Parts that
+	// were observed later stay. It fails with tenant_not_found.
+	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
+	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of
+	// a managed tenant. It commits the completion with the deletion. It fails with
+	// tenant_not_found.
+	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *Completion) error
+}
+
+// Assignments stores to which account each managed tenant is assigned.
+type Assignments interface {
+	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found for
+	// an unknown tenant, and for a tenant that its account has connected itself.
+	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
+	// Withdraw ends an assignment for the operator and returns the account. It records the change
+	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
+	// returns true from then on, until the account deletes the tenant or holds it again. It fails
+	// with tenant_not_found.
+	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
+	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
+	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
+}
+
+// Discoveries stores the results of discovery.
+type Discoveries interface {
+	// SaveDiscovery merges the platform's lists into the stored domains and mailboxes of a tenant,
+	// with the Merge methods of both. It adds a row for each new domain and mailbox. A nil list
+	// means that the platform's list was not available, and the stored rows stay unchanged. They
+	// also stay unchanged if the result of a later list is already stored.
+	//
+	// A missed domain or mailbox is marked as missing, and is no longer listed and counted. It is
+	// removed when a discovery at least observation.ReplicaLag later misses it again. Rows created
+	// after Began are not marked, nor are rows whose creation a request claimed within the last
+	// hour. A listed mailbox in stage reserved becomes ready and foreign. One in stage creating
+	// becomes created. The listed sign-in name of a managed mailbox is stored once it equals the
+	// address.
+	//
+	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
+	// is not blocked when it is found again. A mailbox that a pass intends to block is kept until a
+	// pass knows the outcome. Domains and mailboxes that Removals has removed are omitted, as
+	// described there. It fails with tenant_not_found.
+	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
+	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
+	// stored mailboxes, including missing and unfinished ones. It fails with tenant_not_found.
+	KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error)
+}
+
+// Found is the result of one discovery of a tenant.
+type Found struct {
+	Began time.Time
+	// At is the time of storage, and not before Began. Events get this time, as with
+	// SendChanges.At.
+	At time.Time
+	// Domains and Mailboxes are the objects that the platform lists, and those that it does not
+	// list but returns by name. The names of Domains are canonical, see domain.Listed.
+	Domains   []domain.Platform
+	Mailboxes []mailbox.Platform
+	// MissedDomains and MissedMailboxes are the names and addresses that the platform neither lists
+	// nor returns by name.
+	MissedDomains, MissedMailboxes map[string]bool
+}
