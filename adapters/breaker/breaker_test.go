@@ -161,7 +161,7 @@ func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 		m := mailWith(p, Options{Failures: 2}).For("t")
 		for range 10 {
 			if _, open := refused(readOf(t.Context(), m)); open {
-				t.Fatal("failures that lie far apart opened the circuit")
+				t.Fatal("failures with long pauses between them opened the circuit")
 			}
 			time.Sleep(5 * time.Minute)
 		}

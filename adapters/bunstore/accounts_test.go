@@ -271,16 +271,16 @@ func TestEnforcementEventsAreDeletedWithTheirAccount(t *testing.T) {
 			storeEvents(t, s, ann, newEvent(2*day, 1, now.Add(-time.Duration(day)*30*time.Hour)), newEvent(2*day+1, 2, now))
 			storeEvents(t, s, bob, newEvent(day, 3, now.Add(-time.Duration(day)*30*time.Hour)))
 		}
-		none := func(what string) {
+		closeAndRequireNoEvents := func(what string) {
 			t.Helper()
 			closeAccount(t, s, ann)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 0 || len(page.Events) != 0 {
 				t.Fatalf("%s: %+v", what, page)
 			}
 		}
-		none("closed")
+		closeAndRequireNoEvents("closed")
 		storeEvents(t, s, ann, newEvent(1, 1, now)) // left over from an interrupted closing
-		none("closed again")
+		closeAndRequireNoEvents("closed again")
 		if page := listEvents(t, s, bob, ports.EventQuery{Limit: 9}); page.Total != 3 || len(page.Events) != 3 {
 			t.Fatalf("another account's: %+v", page)
 		}

@@ -279,13 +279,13 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 func TestKnownMailboxKeepsItsIDOriginAndLimit(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		ours := addMailbox(t, s, ann, d, "ours", mailbox.Ready)
-		must(t, "limit", s.SetSendLimit(t.Context(), ann, ours.ID, 9, now))
+		managed := addMailbox(t, s, ann, d, "managed", mailbox.Ready)
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, managed.ID, 9, now))
 		for range 2 {
-			saveDiscovery(t, s, ann, nil, platformMailboxes("OURS@contoso.test"))
+			saveDiscovery(t, s, ann, nil, platformMailboxes("MANAGED@contoso.test"))
 		}
-		got := findMailbox(t, s, ann, "ours@contoso.test")
-		if got.ID != ours.ID || !got.Provisioned || got.DailySendLimit != 9 || got.DisplayName != hostileText || !got.AccountEnabled {
+		got := findMailbox(t, s, ann, "managed@contoso.test")
+		if got.ID != managed.ID || !got.Provisioned || got.DailySendLimit != 9 || got.DisplayName != hostileText || !got.AccountEnabled {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -294,15 +294,15 @@ func TestKnownMailboxKeepsItsIDOriginAndLimit(t *testing.T) {
 func TestOutdatedListDoesNotOverwriteSignInNameThatTenantrySet(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		ours := addMailbox(t, s, ann, d, "ours", mailbox.Ready)
-		ours.PrincipalName = ours.Address
-		must(t, "save", s.SaveMailbox(t.Context(), ann, ours))
-		late := platformMailboxes("ours@contoso.test", "foreign@contoso.test")
-		late[0].PrincipalName, late[1].PrincipalName = "ours.1@contoso.onmicrosoft.test", "foreign.1@contoso.onmicrosoft.test"
+		managed := addMailbox(t, s, ann, d, "managed", mailbox.Ready)
+		managed.PrincipalName = managed.Address
+		must(t, "save", s.SaveMailbox(t.Context(), ann, managed))
+		late := platformMailboxes("managed@contoso.test", "foreign@contoso.test")
+		late[0].PrincipalName, late[1].PrincipalName = "managed.1@contoso.onmicrosoft.test", "foreign.1@contoso.onmicrosoft.test"
 		for range 2 {
 			saveDiscovery(t, s, ann, nil, late)
 		}
-		if got := findMailbox(t, s, ann, "ours@contoso.test").PrincipalName; got != ours.Address {
+		if got := findMailbox(t, s, ann, "managed@contoso.test").PrincipalName; got != managed.Address {
 			t.Fatalf("the sign-in name that tenantry set became %s", got)
 		}
 		if got := findMailbox(t, s, ann, "foreign@contoso.test").PrincipalName; got != late[1].PrincipalName {
@@ -490,7 +490,7 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		}
 		must(t, "release", s.ReleaseDomain(t.Context(), ann, again.ID, again.ReservedAt))
 		free, err := s.ReserveDomain(t.Context(), ann, guid(1), "free.test", 2, discoveryStart)
-		must(t, "reserve in its place", err)
+		must(t, "reserve a different domain", err)
 		must(t, "release", s.ReleaseDomain(t.Context(), ann, free.ID, free.ReservedAt))
 		later, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart.Add(time.Hour))
 		must(t, "reserve", err)

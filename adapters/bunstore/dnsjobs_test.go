@@ -235,7 +235,7 @@ func TestDueJobsAlternateBetweenAccounts(t *testing.T) {
 		for n, d := range manyDomains(t, s, bob, 20, 2) {
 			startRun(t, s, bob, d, 10+n)
 		}
-		requireOrder(t, "turns", dueJobIDs(t, s, dueTime, 5), jobID(1), jobID(10), jobID(2), jobID(11), jobID(3))
+		requireOrder(t, "order of accounts", dueJobIDs(t, s, dueTime, 5), jobID(1), jobID(10), jobID(2), jobID(11), jobID(3))
 		claimJob(t, s, jobID(1), dueTime)
 		claimJob(t, s, jobID(2), dueTime)
 		requireOrder(t, "with two of ann's at work", dueJobIDs(t, s, dueTime, 3), jobID(10), jobID(11), jobID(3))

@@ -100,7 +100,7 @@ func requireOrder(t testing.TB, what string, got []string, want ...string) {
 func jobWithAllFields(j provisioning.Job) provisioning.Job {
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 	j.Stage, j.Status, j.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
-	j.Provider, j.Required, j.Message = "powerdns", dns.ConflictToResolve, "settle "+hostileText
+	j.Provider, j.Required, j.Message = "powerdns", dns.ConflictToResolve, "resolve "+hostileText
 	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
 	j.Progress = provisioning.Progress{
 		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, Since: at(5), Unavailable: 6 * time.Second, UnavailableSince: at(7),
@@ -292,7 +292,7 @@ func TestRetryQueuesOnlyJobsThatWaitOrNeedAction(t *testing.T) {
 			if diff := cmp.Diff(got, storedJob(t, s, got)); diff != "" {
 				t.Fatalf("%s is stored otherwise (-want +got):\n%s", status, diff)
 			}
-			requireHeld(t, "save by who had it", false)(s.SaveJob(t.Context(), stopped))
+			requireHeld(t, "save by the earlier worker", false)(s.SaveJob(t.Context(), stopped))
 		}
 	})
 }

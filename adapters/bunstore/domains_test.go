@@ -173,7 +173,7 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 			t.Fatalf("another reservation was released: %+v, %v", kept, err)
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
-		must(t, "reserve the free place", err)
+		must(t, "reserve the free slot", err)
 	})
 }
 
@@ -222,14 +222,14 @@ func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
 			fresh[i] = d.JustReserved
 			return err
 		})
-		took := 0
+		created := 0
 		for _, f := range fresh {
 			if f {
-				took++
+				created++
 			}
 		}
-		if n := countWinners(t, errs, nil); n != concurrency || took != 1 {
-			t.Fatalf("%d calls got the row, %d created it", n, took)
+		if n := countWinners(t, errs, nil); n != concurrency || created != 1 {
+			t.Fatalf("%d calls got the row, %d created it", n, created)
 		}
 	})
 }
@@ -282,8 +282,8 @@ func TestNewerDNSCheckIsKept(t *testing.T) {
 		early, late := was, was
 		early.CheckedAt, early.Status.SPF = now.Add(time.Hour), "early"
 		late.CheckedAt, late.Status.SPF = now.Add(2*time.Hour), "late"
-		for _, look := range []domain.Domain{late, early} {
-			_, err := s.ChangeDomain(t.Context(), ann, look)
+		for _, check := range []domain.Domain{late, early} {
+			_, err := s.ChangeDomain(t.Context(), ann, check)
 			must(t, "change", err)
 		}
 		if got := findDomain(t, s, ann, was); got.Status.SPF != "late" || !got.CheckedAt.Equal(late.CheckedAt) {

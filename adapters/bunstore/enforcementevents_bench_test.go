@@ -60,25 +60,25 @@ func benchEvents(b *testing.B, url string, size int) {
 func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
 	q.Limit = largestPage
 	total := l.count(b, q)
-	places := map[string]func() int{
+	offsets := map[string]func() int{
 		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
 		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
 	}
 	took := map[string][]time.Duration{}
-	for name, offset := range places {
+	for name, offset := range offsets {
 		q.Offset = offset()
 		l.compare(b, q, total)
 		l.timed(b, q) // warms the caches
 		took[name] = nil
 	}
 	for b.Loop() {
-		for name, offset := range places {
+		for name, offset := range offsets {
 			q.Offset = offset()
 			took[name] = append(took[name], l.timed(b, q))
 		}
 	}
 	slowest := 0.0
-	for name := range places {
+	for name := range offsets {
 		slowest = max(slowest, quantileOf(took[name], .5))
 		b.ReportMetric(quantileOf(took[name], .99), "ms/p99-"+name)
 	}

@@ -235,23 +235,23 @@ func TestConcurrentReservationsOfPairsNeverStoreHalfPair(t *testing.T) {
 			t.Fatalf("%d pairs were stored", n)
 		}
 		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "single"), 3, now)
-		must(t, "the one place left", err)
+		must(t, "reserve the free slot", err)
 	})
 }
 
 func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		took := make([]int, concurrency)
+		created := make([]int, concurrency)
 		errs := concurrently(concurrency, func(i int) error {
 			got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "sales"), 1, now)
 			if err == nil && got[0].JustReserved {
-				took[i] = 1
+				created[i] = 1
 			}
 			return err
 		})
 		sum := 0
-		for _, n := range took {
+		for _, n := range created {
 			sum += n
 		}
 		if n := countWinners(t, errs, nil); n != concurrency || sum != 1 {

@@ -151,7 +151,7 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
 		}
 		changed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnecting)
-		theirs := fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionPending)
+		pending := fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionPending)
 		former := fixture.setConnection(t, s, fixture.two, 2, integration.ConnectionDisconnected)
 		held := fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionOther)
 		gone := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
@@ -170,7 +170,7 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		}
 		fixture.requireConnection(t, "changed", s, fixture.one, 0, changed)
 		fixture.requireConnection(t, "held elsewhere, and refused", s, fixture.one, 1, integration.Connection{})
-		fixture.requireConnection(t, "held elsewhere", s, fixture.two, 1, theirs)
+		fixture.requireConnection(t, "held elsewhere", s, fixture.two, 1, pending)
 		fixture.requireConnection(t, "free elsewhere", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
 		fixture.requireConnection(t, "free there", s, fixture.two, 2, former)
 		fixture.requireConnection(t, "failed here", s, fixture.one, 3, integration.Connection{})

@@ -249,8 +249,8 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 			objectID string
 			want     int
 		}{
-			{time.Minute, "object-1", 0},                        // {time.Minute, "object-1", 0}, // a replica that is not up to date still lists it
-			{2 * time.Minute, "object-2", 1},                    // {2 * time.Minute, "object-2", 1}, // created again
+			{time.Minute, "object-1", 0},                        // a replica that is not up to date still lists it
+			{2 * time.Minute, "object-2", 1},                    // created again
 			{observation.ReplicaLag + time.Hour, "object-1", 1}, // restored
 		} {
 			at := now.Add(tt.after)

@@ -443,7 +443,7 @@ func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
 		must(t, "set day", err)
 		fixture.saveCounts(t, s, fixture.claim(t, s), 7)
 		auckland, err := sendlimit.TimeZone("Pacific/Auckland")
-		must(t, "place", err)
+		must(t, "load the time zone", err)
 		day := sendlimit.DayOf(dueTime, auckland)
 		if within, after := fixture.readSending(t, s, day.End.Add(-time.Second)).Today, fixture.readSending(t, s, day.End).Today; within != 14 || after != 0 {
 			t.Fatalf("%d within the day, %d after it", within, after)

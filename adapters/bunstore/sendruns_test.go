@@ -122,23 +122,23 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		first, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-		if must(t, "take one that never had a run", err); !won {
-			t.Fatal("not taken")
+		if must(t, "seize a tenant that never had a run", err); !won {
+			t.Fatal("not seized")
 		}
 		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
 		run := fixture.claim(t, s)
-		taken, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-		must(t, "take", err)
-		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: taken.Epoch, TimeZone: run.TimeZone}); !won || taken.Epoch <= run.Epoch || taken.TimeZone != want.TimeZone || taken.Tenant != want.Tenant || taken.Account != want.Account {
-			t.Fatalf("taken %v: %+v after %+v", won, taken, run)
+		seized, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		must(t, "seize", err)
+		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: run.TimeZone}); !won || seized.Epoch <= run.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
+			t.Fatalf("seized %v: %+v after %+v", won, seized, run)
 		}
 		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
 		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
-		fixture.requireNotClaimed(t, "a tenant that was taken", s, dueTime.Add(time.Hour))
-		requireHeld(t, "give back", true)(s.ReleaseTenant(t.Context(), taken, dueTime))
+		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || won {
-			t.Fatalf("taken by another account: %v", err)
+			t.Fatalf("seized by a different account: %v", err)
 		}
 	})
 }
@@ -287,7 +287,7 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
-		requireOrder(t, "turns", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
+		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
 		for _, fixture := range all[:2] {
 			if _, won, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !won {
 				t.Fatalf("not claimed: %v", err)

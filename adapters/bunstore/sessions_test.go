@@ -95,12 +95,12 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			stale       time.Time
 			makesItOver bool
 		}{
-			{"one that was opened", true, minutes(9), minutes(9), false},
+			{"a session that was opened", true, minutes(9), minutes(9), false},
 			// The platform must be asked first.
-			{"one that was opened, past its end", true, minutes(30), minutes(30), false},
-			{"one that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
-			{"one that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
-			{"one that was never opened, past its end", false, minutes(11), minutes(0), true},
+			{"a session that was opened, past its end", true, minutes(30), minutes(30), false},
+			{"a session that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
+			{"a session that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
+			{"a session that was never opened, past its end", false, minutes(11), minutes(0), true},
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
 			was := fixture.beginSession(t, s, fixture.one, 0, n)
@@ -291,7 +291,7 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
 		}
-		requireHeld(t, "save the ended one beside the next", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
+		requireHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "ended", s, done)
 		fixture.requireSession(t, "next", s, next)
 	})
@@ -362,28 +362,28 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
-		look := func(since, at int) (bool, error) {
+		poll := func(since, at int) (bool, error) {
 			return s.ClaimSessionCheck(t.Context(), fixture.owner, session.ID, seconds(since), seconds(at))
 		}
-		taken := make([]bool, concurrency)
+		allowed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			taken[n], err = look(7, 10)
+			allowed[n], err = poll(7, 10)
 			return err
 		}) {
-			must(t, "look", err)
+			must(t, "poll", err)
 		}
-		if n := countTrue(taken); n != 1 {
-			t.Fatalf("%d looked", n)
+		if n := countTrue(allowed); n != 1 {
+			t.Fatalf("%d polls are allowed", n)
 		}
 		session.CheckedAt = seconds(10)
-		fixture.requireSession(t, "looked at", s, session)
-		requireHeld(t, "look too early", false)(look(9, 12))
-		fixture.requireSession(t, "looked at", s, session)
-		requireHeld(t, "look later", true)(look(10, 13))
-		requireHeld(t, "look of another", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
-		requireHeld(t, "look at nothing", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
+		fixture.requireSession(t, "polled", s, session)
+		requireHeld(t, "poll too early", false)(poll(9, 12))
+		fixture.requireSession(t, "polled", s, session)
+		requireHeld(t, "poll later", true)(poll(10, 13))
+		requireHeld(t, "poll by a different account", false)(s.ClaimSessionCheck(t.Context(), bob.owner, session.ID, seconds(20), seconds(23)))
+		requireHeld(t, "poll of an unknown session", false)(s.ClaimSessionCheck(t.Context(), fixture.owner, "x", seconds(20), seconds(23)))
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil))
-		requireHeld(t, "look after the end", false)(look(10000, 10003))
+		requireHeld(t, "poll after the end", false)(poll(10000, 10003))
 		fixture.requireSession(t, "ended", s, completedSession(session))
 	})
 }

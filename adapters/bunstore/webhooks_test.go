@@ -205,10 +205,10 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), c.want)
 			}
 		}
-		behind, err := s.AccountsBehind(t.Context(), 10)
+		lagging, err := s.AccountsBehind(t.Context(), 10)
 		must(t, "list accounts", err)
-		if len(behind) != 0 {
-			t.Errorf("behind: %v", behind)
+		if len(lagging) != 0 {
+			t.Errorf("accounts with unread events: %v", lagging)
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		must(t, "list", err)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("behind %v, want %v", got, want)
+			t.Errorf("accounts with unread events: %v, want %v", got, want)
 		}
 		first := map[access.AccountID]bool{}
 		for range 200 { // each account must come first sometimes, so that none waits for all others
@@ -247,7 +247,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			t.Errorf("%d webhooks got deliveries", len(ids))
 		}
 		if got, err := s.AccountsBehind(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{c}) {
-			t.Errorf("behind %v, %v", got, err)
+			t.Errorf("accounts with unread events: %v, %v", got, err)
 		}
 	})
 }
@@ -703,7 +703,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			t.Errorf("with slots: %v, waiting %v", claims, waiting)
 		}
 		if n := len(claim(t, s, working, now)); n != 1 {
-			t.Errorf("%d claimed in the place of the one that ended", n)
+			t.Errorf("%d claimed after one try finished", n)
 		}
 		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
 			t.Errorf("%d pending", n)

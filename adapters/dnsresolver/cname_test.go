@@ -38,7 +38,7 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 		{"over nine CNAMEs, which is too many", chain(9), "c1.example.test", nil},
 		{"in a circle", "_dmarc.example.test. 300 IN CNAME c1.example.test.\nc1.example.test. 300 IN CNAME _dmarc.example.test.\n", "c1.example.test", nil},
 		{"to itself", "_dmarc.example.test. 300 IN CNAME _dmarc.example.test.\n", "_dmarc.example.test", nil},
-		{"out of the zone, where the resolver knows more", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
+		{"out of the zone, where the resolver has more records", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
 		{"out of the zone to nothing", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func onlyFor(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
 }
 
 func TestStateOfASecondServerIsReported(t *testing.T) {
-	notOurs := func(m, _ *wire.Msg) { m.Authoritative = false }
+	notAuthoritative := func(m, _ *wire.Msg) { m.Authoritative = false }
 	upward := func(m, q *wire.Msg) {
 		m.Authoritative, m.Answer = false, nil
 		m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
@@ -64,19 +64,19 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"is not authoritative", respondWith(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"answers from a cache", changedStandard(t, notOurs), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
+		{"answers from a cache", changedStandard(t, notAuthoritative), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"refers upwards", changedStandard(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"does not answer", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"refuses one type", changedStandard(t, onlyFor(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
-		{"answers one type from a cache", changedStandard(t, onlyFor(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown", nil},
+		{"answers one type from a cache", changedStandard(t, onlyFor(wire.TypeMX, notAuthoritative)), dns.ServerOK, "type_unknown", nil},
 		{"cannot read EDNS", changedStandard(t, func(m, q *wire.Msg) {
 			if q.IsEdns0() != nil {
 				*m = *new(wire.Msg).SetRcodeFormatError(q)
 				m.Question = nil
 			}
 		}), dns.ServerOK, "", nil},
-		{"does not know EDNS", changedStandard(t, func(m, q *wire.Msg) {
+		{"does not support EDNS", changedStandard(t, func(m, q *wire.Msg) {
 			if q.IsEdns0() != nil {
 				m.SetRcode(q, wire.RcodeNotImplemented)
 			}

@@ -51,6 +51,6 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 	}
 	leftover, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
 	if len(leftover) > 0 {
-		t.Errorf("left behind: %s", strings.Join(leftover, ", "))
+		t.Errorf("still exists: %s", strings.Join(leftover, ", "))
 	}
 }

@@ -94,7 +94,7 @@ func waitUntilGone(t *testing.T, host string) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("left behind: files %v, port open: %v", left, err == nil)
+			t.Fatalf("still there: files %v, port open: %v", left, err == nil)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

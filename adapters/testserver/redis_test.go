@@ -35,7 +35,7 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	r.Freeze(t)
 	r.Stop()
 	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("still exists: %v", left)
 	}
 }
 

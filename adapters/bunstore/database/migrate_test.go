@@ -59,7 +59,7 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 		}
 		var left []string
 		if must(t, "list tables", tables.Scan(t.Context(), &left)); len(left) != 0 {
-			t.Fatalf("left behind: %v", left)
+			t.Fatalf("tables that remain: %v", left)
 		}
 		must(t, "migrate", s.Migrate(t.Context()))
 	})
@@ -97,7 +97,7 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 		mark := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
 		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatalf("one release behind: %v", err)
+			t.Fatalf("the database is one release newer: %v", err)
 		}
 		mark(migrations.Release + 1)
 		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
