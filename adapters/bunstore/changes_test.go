@@ -154,42 +154,42 @@ func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 
 func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		w := newSendLimitFixture(t, s, "ann", 1)
-		d, err := s.Domain(t.Context(), w.owner, w.guid, "a.test")
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		d, err := s.Domain(t.Context(), fixture.owner, fixture.guid, "a.test")
 		must(t, "find domain", err)
-		log := readerAtEnd(t, s, w.owner)
-		reserved, err := s.ReserveMailboxes(t.Context(), w.owner, d.ID, mailboxSpecs(d, "eve"), mailbox.MaxPerDomain, now)
+		log := readerAtEnd(t, s, fixture.owner)
+		reserved, err := s.ReserveMailboxes(t.Context(), fixture.owner, d.ID, mailboxSpecs(d, "eve"), mailbox.MaxPerDomain, now)
 		must(t, "reserve", err)
 		m := reserved[0]
 		m.Stage, m.Provisioned = mailbox.Creating, true
-		must(t, "create", s.SaveMailbox(t.Context(), w.owner, m))
+		must(t, "create", s.SaveMailbox(t.Context(), fixture.owner, m))
 		log.require(t, "a mailbox that is being created")
 		m.Stage = mailbox.Created
-		must(t, "created", s.SaveMailbox(t.Context(), w.owner, m))
+		must(t, "created", s.SaveMailbox(t.Context(), fixture.owner, m))
 		log.require(t, "created", event.MailboxCreated, readiness)
 		m.Stage, m.AccountEnabled = mailbox.Ready, true
-		must(t, "ready", s.ConcludeMailboxes(t.Context(), w.owner, []mailbox.Mailbox{m}, nil))
+		must(t, "ready", s.ConcludeMailboxes(t.Context(), fixture.owner, []mailbox.Mailbox{m}, nil))
 		log.require(t, "ready", event.MailboxUpdated)
-		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, m.ID, 7, now))
+		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, m.ID, 7, now))
 		changed := log.require(t, "a limit", event.MailboxUpdated)[0]
-		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, m.ID, 7, now))
+		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, m.ID, 7, now))
 		log.require(t, "the same limit")
 		var data event.MailboxData
 		must(t, "decode", json.Unmarshal(changed.Data.(json.RawMessage), &data))
-		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != m.Address || data.TenantID != string(w.guid) {
+		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != m.Address || data.TenantID != string(fixture.guid) {
 			t.Fatalf("the data is %+v", data)
 		}
-		r := w.claim(t, s)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 26))))
+		r := fixture.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
 		log.require(t, "block", event.MailboxBlocked)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 26))))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(0, 26))))
 		log.require(t, "block again")
-		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 1, sendlimit.Unblocked))))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.newChange(0, 1, sendlimit.Unblocked))))
 		log.require(t, "unblock", event.MailboxUnblocked)
-		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(1, 26))))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
 		log.require(t, "block", event.MailboxBlocked)
 		found := ports.Found{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(m.Address, "new@a.test")}
-		saveAgain(t, s, w.owner, w.guid, found)
+		saveAgain(t, s, fixture.owner, fixture.guid, found)
 		log.require(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readiness)
 	})
 }
@@ -255,30 +255,30 @@ func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 
 func TestEachChangeOfIntegrationAndConnectionsIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		log := readerAtEnd(t, s, h.owner)
-		i := addIntegration(t, s, h.owner, 30)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		log := readerAtEnd(t, s, fixture.owner)
+		i := addIntegration(t, s, fixture.owner, 30)
 		log.require(t, "add", event.IntegrationConnected)
 		i.Status = integration.Failed
 		must(t, "save", s.SaveIntegration(t.Context(), i, nil))
 		must(t, "save again", s.SaveIntegration(t.Context(), i, nil))
 		log.require(t, "rejected", event.IntegrationCredentialRejected)
-		h.setConnection(t, s, h.one, 0, integration.ConnectionPending)
+		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionPending)
 		log.require(t, "pending")
-		h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
 		connected := log.require(t, "connected", event.ConnectionConnected)[0]
 		if connected.Tenant != guid(1) {
 			t.Fatalf("the event is %+v", connected)
 		}
-		h.setConnection(t, s, h.one, 0, integration.ConnectionFailed)
+		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
 		log.require(t, "failed", event.ConnectionExpired)
-		listed := []integration.Connection{h.newConnection(h.one, 0, integration.ConnectionConnected), h.newConnection(h.one, 1, integration.ConnectionConnected)}
+		listed := []integration.Connection{fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)}
 		for range 2 {
-			_, err := s.SaveRefresh(t.Context(), h.owner, h.one, now.Add(time.Hour), listed, nil)
+			_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now.Add(time.Hour), listed, nil)
 			must(t, "refresh", err)
 		}
 		log.require(t, "a refresh", event.ConnectionConnected, event.ConnectionConnected)
-		must(t, "remove", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil))
+		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil))
 		log.require(t, "remove", event.ConnectionDisconnected, event.ConnectionDisconnected, event.IntegrationRemoved)
 	})
 }
@@ -329,14 +329,14 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 // event. A reader of only one type of events must see the removal too.
 func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		h := newIntegrationFixture(t, s, "ann", 1)
-		h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
-		setPolicy(t, s, h.owner, guid(1), sendlimit.TenantWide, 5)
-		reserved, err := s.ReserveDomain(t.Context(), h.owner, guid(1), "reserved.test", domain.MaxPerTenant, now)
+		fixture := newIntegrationFixture(t, s, "ann", 1)
+		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		setPolicy(t, s, fixture.owner, guid(1), sendlimit.TenantWide, 5)
+		reserved, err := s.ReserveDomain(t.Context(), fixture.owner, guid(1), "reserved.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
-		job := startRun(t, s, h.owner, h.d, 1)
-		log := readerAtEnd(t, s, h.owner)
-		must(t, "delete", s.DeleteTenant(t.Context(), h.owner, guid(1), nil))
+		job := startRun(t, s, fixture.owner, fixture.d, 1)
+		log := readerAtEnd(t, s, fixture.owner)
+		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil))
 		all := log.require(t, "delete", event.ConnectionDisconnected, event.MailboxRemoved, event.MailboxRemoved,
 			event.PolicyRemoved, event.DomainRemoved, event.TenantRemoved)
 		for _, e := range all {
@@ -344,7 +344,7 @@ func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 				t.Errorf("an event is %+v", e)
 			}
 		}
-		must(t, "delete again", errorOtherThan(s.DeleteTenant(t.Context(), h.owner, guid(1), nil), tenantNotFound()))
+		must(t, "delete again", errorOtherThan(s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil), tenantNotFound()))
 		log.require(t, "delete again")
 	})
 }

@@ -66,13 +66,13 @@ func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
-		w := newSendLimitFixture(t, s, "ann", 1)
+		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for statement, change := range map[string]func(ctx context.Context) error{
 			`INSERT INTO "tenant_licenses"`: func(ctx context.Context) error {
-				return s.SaveLicenses(ctx, w.owner, w.guid, tenant.Licenses{Paid: 1}, now)
+				return s.SaveLicenses(ctx, fixture.owner, fixture.guid, tenant.Licenses{Paid: 1}, now)
 			},
 			`INSERT INTO "send_tenants"`: func(ctx context.Context) error {
-				_, _, err := s.SeizeTenant(ctx, w.owner, w.guid, longLease)
+				_, _, err := s.SeizeTenant(ctx, fixture.owner, fixture.guid, longLease)
 				return err
 			},
 		} {

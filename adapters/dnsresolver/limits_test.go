@@ -21,7 +21,7 @@ func address(i int) netip.AddrPort {
 func occupy(t *testing.T, s *slots, account access.AccountID) (releases []func()) {
 	t.Helper()
 	for {
-		release := tryAcquire(s, account, address(s.taken))
+		release := tryAcquire(s, account, address(s.inUse))
 		if release == nil {
 			return releases
 		}
@@ -85,7 +85,7 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
-	if s.taken != 0 || len(s.accounts) != 0 || len(s.addresses) != 0 {
+	if s.inUse != 0 || len(s.accounts) != 0 || len(s.addresses) != 0 {
 		t.Errorf("after all questions: %+v", s)
 	}
 }
@@ -102,7 +102,7 @@ func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 		held = append(held, occupy(t, s, account)...)
 	}
 	if len(held) != 8 {
-		t.Fatalf("%d slots are taken, want 8", len(held))
+		t.Fatalf("%d slots are in use, want 8", len(held))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -125,8 +125,8 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 	for range maxToServers {
 		s.enqueue("ann", address(1), maxPerAddress)
 	}
-	if s.taken != maxPerAddress {
-		t.Errorf("%d slots are taken for one server", s.taken)
+	if s.inUse != maxPerAddress {
+		t.Errorf("%d slots are in use for one server", s.inUse)
 	}
 	if tryAcquire(s, "ann", address(2)) == nil || tryAcquire(s, "bob", address(3)) == nil {
 		t.Error("a different server has to wait")

@@ -32,7 +32,7 @@ type slots struct {
 	total int
 
 	mu        sync.Mutex
-	taken     int
+	inUse     int
 	arrivals  int
 	accounts  map[access.AccountID]*accountSlots
 	addresses map[netip.AddrPort]int
@@ -41,7 +41,7 @@ type slots struct {
 // accountSlots describes the slots of one account: how many it holds, and the questions that wait
 // for one.
 type accountSlots struct {
-	taken   int
+	inUse   int
 	waiting []*waiter
 }
 
@@ -106,8 +106,8 @@ func (s *slots) release(w *waiter) {
 }
 
 func (s *slots) releaseLocked(w *waiter) {
-	s.taken--
-	s.accounts[w.account].taken--
+	s.inUse--
+	s.accounts[w.account].inUse--
 	if s.addresses[w.addr]--; s.addresses[w.addr] == 0 {
 		delete(s.addresses, w.addr)
 	}
@@ -116,22 +116,22 @@ func (s *slots) releaseLocked(w *waiter) {
 }
 
 func (s *slots) forgetIdle(account access.AccountID) {
-	if held := s.accounts[account]; held.taken == 0 && len(held.waiting) == 0 {
+	if held := s.accounts[account]; held.inUse == 0 && len(held.waiting) == 0 {
 		delete(s.accounts, account)
 	}
 }
 
 // grant gives the free slots to questions that wait. The caller holds s.mu.
 func (s *slots) grant() {
-	for s.taken < s.total {
+	for s.inUse < s.total {
 		w := s.next()
 		if w == nil {
 			return
 		}
 		held := s.accounts[w.account]
 		held.waiting = slices.DeleteFunc(held.waiting, func(other *waiter) bool { return other == w })
-		held.taken++
-		s.taken++
+		held.inUse++
+		s.inUse++
 		s.addresses[w.addr]++
 		close(w.granted)
 	}
@@ -143,7 +143,7 @@ func (s *slots) next() *waiter {
 	share := max(1, s.total/max(minShares, len(s.accounts)+1))
 	var best *waiter
 	for _, held := range s.accounts {
-		if held.taken >= share {
+		if held.inUse >= share {
 			continue
 		}
 		i := slices.IndexFunc(held.waiting, func(w *waiter) bool { return s.addresses[w.addr] < w.perAddress })
@@ -156,7 +156,7 @@ func (s *slots) next() *waiter {
 
 // before reports whether a gets a slot before b.
 func (s *slots) before(a, b *waiter) bool {
-	if d := s.accounts[a.account].taken - s.accounts[b.account].taken; d != 0 {
+	if d := s.accounts[a.account].inUse - s.accounts[b.account].inUse; d != 0 {
 		return d < 0
 	}
 	return a.arrival < b.arrival

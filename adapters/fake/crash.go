@@ -28,25 +28,25 @@ func NewCrashingProcess(steps int, afterEffect bool) *CrashingProcess {
 }
 
 // Dead reports whether the process has crashed.
-func (l *CrashingProcess) Dead() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dead
+func (p *CrashingProcess) Dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
 }
 
 // Step runs do and returns its error. It returns ErrCrashed at the crash and after it.
-func (l *CrashingProcess) Step(_ context.Context, do func() error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dead {
+func (p *CrashingProcess) Step(_ context.Context, do func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead {
 		return ErrCrashed
 	}
-	if l.left > 0 {
-		l.left--
+	if p.left > 0 {
+		p.left--
 		return do()
 	}
-	l.dead = true
-	if l.afterEffect {
+	p.dead = true
+	if p.afterEffect {
 		_ = do()
 	}
 	return ErrCrashed

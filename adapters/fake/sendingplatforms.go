@@ -26,14 +26,14 @@ type SendingPlatforms struct {
 
 type knownSending struct {
 	integration.Provider
-	capabilities func(given []string) integration.Capabilities
+	capabilities func(fields []string) integration.Capabilities
 }
 
 var _ ports.SendingPlatforms = (*SendingPlatforms)(nil)
 
 // Know adds a platform to the result of Platforms. If capabilities is nil, every credential has all
 // capabilities.
-func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func(given []string) integration.Capabilities) {
+func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func(fields []string) integration.Capabilities) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if capabilities == nil {
@@ -97,12 +97,12 @@ func (p *SendingPlatforms) Read(_ context.Context, provider string, text secret.
 }
 
 // Capabilities implements ports.SendingPlatforms.
-func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, given []string) integration.Capabilities {
+func (p *SendingPlatforms) Capabilities(_ context.Context, provider string, fields []string) integration.Capabilities {
 	k, known := p.of(provider)
 	if !known {
 		return integration.Capabilities{}
 	}
-	return k.capabilities(given)
+	return k.capabilities(fields)
 }
 
 // For implements ports.SendingPlatforms.

@@ -74,25 +74,25 @@ func (l *slotLease) release() {
 // localSlots counts the concurrency slots in use in this process, by name.
 type localSlots struct {
 	mu    sync.Mutex
-	taken map[string]int
+	inUse map[string]int
 }
 
-func newLocalSlots() *localSlots { return &localSlots{taken: map[string]int{}} }
+func newLocalSlots() *localSlots { return &localSlots{inUse: map[string]int{}} }
 
 func (s *localSlots) acquire(name string, limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[name] >= limit {
+	if s.inUse[name] >= limit {
 		return false
 	}
-	s.taken[name]++
+	s.inUse[name]++
 	return true
 }
 
 func (s *localSlots) release(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken[name]--; s.taken[name] <= 0 {
-		delete(s.taken, name)
+	if s.inUse[name]--; s.inUse[name] <= 0 {
+		delete(s.inUse, name)
 	}
 }
