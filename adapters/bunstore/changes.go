@@ -145,9 +145,9 @@ func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string,
 }
 
 // changingRuns calls change, which can end jobs of these runs. It then emits the events of the runs
-// that have no active job any more. It locks the runs before. Without the lock, two transactions
-// that end the last two jobs of a run would each still see one active job, and neither would emit
-// the event.
+// that have no active job any more. It first locks the runs. Without the lock, two transactions
+// could end the last two jobs of a run at the same time. Each would still see one active job, and
+// neither would emit the event.
 func (s *Store) changingRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
 	if len(runs) == 0 {
 		return change()

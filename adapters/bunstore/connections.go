@@ -256,8 +256,8 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	if err != nil && !unknown {
 		return integration.Eligible{}, err
 	}
-	// An unknown mailbox needs the same queries as a known one, so the time of the response does
-	// not reveal which it is.
+	// An unknown mailbox needs the same queries as a known one. Therefore the time of the response
+	// does not reveal whether the mailbox exists.
 	var connections []connectionRow
 	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
 	switch {

@@ -221,8 +221,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// An unknown run needs the same queries as a run that the caller's key must not see, so the
-	// time of the response does not reveal which it is.
+	// An unknown run needs the same queries as a run that is not visible. Therefore the time of the
+	// response does not reveal whether the run exists.
 	all, err := s.readJobs(ctx, accountKey(owner), ident.Lookup(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
@@ -292,7 +292,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 }
 
 // DueJobs implements ports.DNSJobs. It serves accounts in fair shares. For each job it counts the
-// jobs of the same account that are running or became due earlier, and returns the jobs with the
+// jobs of the same account that are running or became due earlier. It returns the jobs with the
 // smallest counts first. The first job of each account therefore comes before the later jobs of an
 // account with many jobs.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {

@@ -321,8 +321,8 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 	return nil
 }
 
-// inSpecOrder returns the rows in the order of specs. The first held rows are those that were
-// stored before the reservation.
+// inSpecOrder returns the mailboxes of rows in the order of specs. The first held elements of rows
+// were stored before the reservation.
 func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow) []mailbox.Mailbox {
 	boxes := make([]mailbox.Mailbox, 0, len(specs))
 	for _, spec := range specs {

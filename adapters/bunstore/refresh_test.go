@@ -169,13 +169,13 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 			t.Fatalf("%d were stored", stored)
 		}
 		fixture.requireConnection(t, "changed", s, fixture.one, 0, changed)
-		fixture.requireConnection(t, "held elsewhere, and refused", s, fixture.one, 1, integration.Connection{})
-		fixture.requireConnection(t, "held elsewhere", s, fixture.two, 1, pending)
-		fixture.requireConnection(t, "free elsewhere", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
-		fixture.requireConnection(t, "free there", s, fixture.two, 2, former)
-		fixture.requireConnection(t, "failed here", s, fixture.one, 3, integration.Connection{})
-		fixture.requireConnection(t, "and held there", s, fixture.two, 3, held)
-		fixture.requireConnection(t, "told twice", s, fixture.one, 4, fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
+		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.one, 1, integration.Connection{})
+		fixture.requireConnection(t, "the connection of the different integration", s, fixture.two, 1, pending)
+		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
+		fixture.requireConnection(t, "the disconnected connection", s, fixture.two, 2, former)
+		fixture.requireConnection(t, "a failed connection is not saved either", s, fixture.one, 3, integration.Connection{})
+		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.two, 3, held)
+		fixture.requireConnection(t, "listed twice", s, fixture.one, 4, fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
 	})
 }
 

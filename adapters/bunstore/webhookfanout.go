@@ -305,7 +305,7 @@ func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKe
 	return open, err
 }
 
-// claimPicked claims the picked deliveries. It returns those that are due longest first.
+// claimPicked claims the picked deliveries and returns them, the earliest due first.
 func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow, picked []deliveryKey, lease time.Duration) ([]ports.ClaimedDelivery, error) {
 	if len(picked) == 0 {
 		return nil, nil

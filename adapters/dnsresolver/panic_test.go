@@ -14,7 +14,7 @@ import (
 )
 
 // TestPanicOfASharedReadReachesItsCallers checks that a panic in the goroutine of a read continues
-// in each caller that waits for it, and that the next caller starts a new read.
+// in each caller that waits for the read. The next caller must start a new read.
 func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared sharedReads

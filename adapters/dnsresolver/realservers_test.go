@@ -260,7 +260,7 @@ func TestChildZoneAtTheSameServerIsFound(t *testing.T) {
 	}
 }
 
-func TestSubdomainSynthesisedByAWildcard(t *testing.T) {
+func TestSubdomainOfAWildcardIsMarkedAsSynthesised(t *testing.T) {
 	server := newPowerDNS(t)
 	server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)+"* MX 5 m.test.\nown MX 5 m.test.\nown TXT mine\n"))
 	env := newRealServersFixture(t, "up.test", "")

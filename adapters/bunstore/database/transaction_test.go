@@ -56,7 +56,7 @@ func TestConstraintErrorsAreClassified(t *testing.T) {
 }
 
 func TestRetryRepeatsTransientErrors(t *testing.T) {
-	lost := &pgconn.PgError{Code: "40001"}
+	conflict := &pgconn.PgError{Code: "40001"}
 	refusal := fault.TenantNotFound.With("no")
 	for _, tt := range []struct {
 		name  string
@@ -65,15 +65,15 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 		want  error
 	}{
 		{"done", nil, 1, nil},
-		{"lost once", []error{lost}, 2, nil},
-		{"lost twice", []error{lost, lost}, 3, nil},
-		{"each attempt loses the connection", []error{lost, lost, lost}, 3, fault.ServiceUnavailable},
+		{"one conflict", []error{conflict}, 2, nil},
+		{"two conflicts", []error{conflict, conflict}, 3, nil},
+		{"each attempt has a conflict", []error{conflict, conflict, conflict}, 3, fault.ServiceUnavailable},
 		{"a duplicate is tried again", []error{&pgconn.PgError{Code: "23505"}}, 2, nil},
 		{"a missing parent is tried again", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
 		{"a refusal is not tried again", []error{refusal}, 1, fault.TenantNotFound},
-		{"away is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
+		{"a lost connection is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
 		{"a password that is refused", []error{&pgconn.PgError{Code: "28P01"}}, 1, fault.ServiceUnavailable},
-		{"a database that is gone", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
+		{"a missing database", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
 		{"an error of the statement is not retried", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
