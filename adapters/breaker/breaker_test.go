@@ -227,7 +227,8 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 	}
 }
 
-// TestOnlyOneProbeIsSentAtATime checks that other calls are refused while a read tests the provider.
+// TestOnlyOneProbeIsSentAtATime checks that other calls are refused while a read tests the
+// provider.
 func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Down)}

@@ -201,8 +201,8 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	}
 }
 
-// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that a cut connection means Down for a read and Unknown for a write. A
-// timeout means Unknown for both.
+// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that a cut connection means Down for a
+// read and Unknown for a write. A timeout means Unknown for both.
 func TestCutConnectionIsDownForReadsAndUnknownForWrites(t *testing.T) {
 	for cause, reads := range map[string]outcome.Kind{outcome.CauseCut: outcome.Down, "no_answer": outcome.Unknown} {
 		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}

@@ -133,8 +133,8 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded checks that the log has a removal and an addition of
-// the domain.
+// TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded checks that the log has a removal and
+// an addition of the domain.
 func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -357,8 +357,8 @@ func errorOtherThan(err, expected error) error {
 	return fmt.Errorf("got %w", err)
 }
 
-// TestLastEventHasTheReadinessAfterConcurrentChanges changes the domains of a tenant in concurrent transactions. The
-// last event must have the readiness after all changes.
+// TestLastEventHasTheReadinessAfterConcurrentChanges changes the domains of a tenant in concurrent
+// transactions. The last event must have the readiness after all changes.
 func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -112,10 +112,10 @@ func TestPagesOfFilteredLog(t *testing.T) {
 	})
 }
 
-// TestPagesOfManyRangesMatchTheFilteredLog reads a log whose wanted events are rare at the beginning and frequent
-// later. A page begins with wanted events among the next scannedEvents events, which are read in
-// order. It continues with the merged events of several ranges. There are more ranges than
-// mergedRanges, and some have no event.
+// TestPagesOfManyRangesMatchTheFilteredLog reads a log whose wanted events are rare at the
+// beginning and frequent later. A page begins with wanted events among the next scannedEvents
+// events, which are read in order. It continues with the merged events of several ranges. There are
+// more ranges than mergedRanges, and some have no event.
 func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 	const size, few = scannedEvents + 2500, scannedEvents + 500
 	eachStore(t, func(t *testing.T, s *Store) {

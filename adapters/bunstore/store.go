@@ -21,7 +21,7 @@
 //	domains.go            domains, reservations, stale DNS checks
 //	mailboxes.go          mailboxes and reservations
 //	discovery.go          merging the platform's lists into domains and mailboxes
-//	observations.go       when tenants, domains and mailboxes were observed, and merging observations
+//	observations.go       when objects were last observed, and merging observations
 //	removals.go           removing tenants, domains, mailboxes and policies
 //	dnsconnections.go     connections to DNS providers
 //	dnswrites.go          records written through a connection to a DNS provider
@@ -35,7 +35,7 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
 //	events.go             the log of events of each account
-//	changes.go            the events of changed objects and readiness; deleting domains and mailboxes
+//	changes.go            events of changed objects and readiness; deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the log
 //	webhookfanout.go      new deliveries for the events of the logs, and claims of due deliveries
 //	webhookdeliveries.go  deliveries of events to webhooks: rows, results, lists
@@ -226,8 +226,8 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 }
 
 // storedText replaces each sequence of bytes that PostgreSQL rejects by a replacement character.
-// Texts from providers can contain any byte. Without the bytes, "a\x00b" would become "ab", which is
-// a different text.
+// Texts from providers can contain any byte. If storedText deleted the bytes, "a\x00b" would become
+// "ab", which is a different text.
 func storedText(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }

@@ -79,8 +79,8 @@ example.test. 300 IN NS ns2.example.test.
 	}
 }
 
-// TestDelegationToLameServersIsReadFromTheParentZone checks a zone that no server serves. For such a zone a resolver
-// answers SERVFAIL, so the delegation comes from the parent zone.
+// TestDelegationToLameServersIsReadFromTheParentZone checks a zone that no server serves. For such
+// a zone a resolver answers SERVFAIL, so the delegation comes from the parent zone.
 func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 	env := newFixture(t, registry)
 	env.resolver.failOn("example.test.")

@@ -143,8 +143,8 @@ func setsOf(s dns.ZoneRead) []string {
 	return out
 }
 
-// TestPowerDNSAndBINDLeadToTheSameSets reads zones that both servers serve. The answers of both servers must lead to
-// the same sets.
+// TestPowerDNSAndBINDLeadToTheSameSets reads zones that both servers serve. The answers of both
+// servers must lead to the same sets.
 func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	var big, bigShown strings.Builder
 	for i := range 50 {
@@ -221,8 +221,8 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	}
 }
 
-// TestNamesBelowADNAMEAreFollowed checks zones with DNAME records. BIND answers with CNAMEs that it synthesises from a
-// DNAME.
+// TestNamesBelowADNAMEAreFollowed checks zones with DNAME records. BIND answers with CNAMEs that it
+// synthesises from a DNAME.
 func TestNamesBelowADNAMEAreFollowed(t *testing.T) {
 	server := newBIND(t, "old.test", "new.test")
 	server.load(t, "old.test", records(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
@@ -240,8 +240,8 @@ func TestNamesBelowADNAMEAreFollowed(t *testing.T) {
 	}
 }
 
-// TestChildZoneAtTheSameServerIsFound checks that a child zone is found although the server also serves
-// the child zone and therefore sends no referral.
+// TestChildZoneAtTheSameServerIsFound checks that a child zone is found although the server also
+// serves the child zone and therefore sends no referral.
 func TestChildZoneAtTheSameServerIsFound(t *testing.T) {
 	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
 		t.Run(name, func(t *testing.T) {

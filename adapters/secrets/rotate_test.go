@@ -92,8 +92,8 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	}
 }
 
-// TestReplicaOpensSecretsOfItsStagedKey checks that a replica on which a key is still staged opens secrets
-// of a replica on which this key is already primary.
+// TestReplicaOpensSecretsOfItsStagedKey checks that a replica on which a key is still staged opens
+// secrets of a replica on which this key is already primary.
 func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
 	replica := filepath.Join(t.TempDir(), "keyset.json")

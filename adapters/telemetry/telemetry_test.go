@@ -34,7 +34,8 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 	}
 }
 
-// TestServiceNameComesFromEnvironment checks that OTEL_SERVICE_NAME overrides the name of the service.
+// TestServiceNameComesFromEnvironment checks that OTEL_SERVICE_NAME overrides the name of the
+// service.
 func TestServiceNameComesFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
