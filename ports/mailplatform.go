@@ -8,11 +8,32 @@
 // except where its comment says otherwise. A provider call that fails returns an *outcome.Error.
 // The words "fails with" in a comment are followed by the fault codes that the method returns.
 //
-// The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,
-// dnsprovider.go), SendingPlatform (sendingplatform.go), Queue and Worker (queue.go), and the
-// stores. stores.go holds keys, tenants, domains and mailboxes. sendlimits.go and enforcement.go
-// hold send limits, dnsruns.go provisioning, integrations.go connections, and idempotency.go
-// idempotent writes. Start reading at MailPlatform and Tenants.
+// Start reading at MailPlatform in this file and at Tenants in stores.go.
+//
+// These files have the interfaces of providers and of services:
+//
+//   - mailplatform.go: the mail platform, and the reads and writes of one tenant.
+//   - dns.go: public DNS. dnsprovider.go, dnsproviders.go: the provider that serves a zone.
+//   - sendingplatform.go: sending platforms.
+//   - queue.go: the job queue and its worker. limiter.go: the rate limiter.
+//   - secrets.go: encryption of stored secrets.
+//
+// These files have the interfaces of stores:
+//
+//   - stores.go: API keys, tenants, domains, mailboxes and connect flows.
+//   - accounts.go: accounts and their keys, for the operator.
+//   - connectsessions.go: connect sessions, and the settings of connect pages.
+//   - removals.go: the removal of domains, mailboxes and policies.
+//   - dnsruns.go: provisioning runs and their jobs. dnswrites.go: their writes to a zone.
+//   - dnsconnections.go: DNS connections. domainchecks.go: the daily DNS check.
+//   - sendlimits.go: policies, time zones and enforcement passes. enforcement.go: the events of
+//     enforcement. sendhealth.go, sendcapacity.go: gauges, and what a tenant may still send.
+//   - integrations.go: integrations, connections and sign-in sessions.
+//   - events.go: the logs of events. webhooks.go: endpoints and deliveries.
+//   - audit.go: the audit chains, and the log of an operator's actions.
+//   - idempotency.go: idempotent writes.
+//
+// request.go has the values that a context carries for a request.
 package ports
 
 import (

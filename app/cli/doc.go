@@ -7,6 +7,7 @@
 //   - errors.go holds the kinds of errors, their exit codes and the fixes that operators read.
 //   - arguments.go checks arguments and reads secrets.
 //   - help.go and completion.go set the format of --help and the values that shells complete.
+//   - version.go has the version of the program. doc.go has only this comment.
 //
 // The commands themselves are in the packages command, operator, doctor and backup.
 package cli

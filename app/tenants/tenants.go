@@ -19,6 +19,7 @@
 //   - sync.go: Sync and its result
 //   - bootstrap.go: mail server preparation and SMTP AUTH during a sync
 //   - discover.go: domains, mailboxes and licenses during a sync
+//   - unlisted.go: reads the stored domains and mailboxes that the platform did not list
 //   - delete.go: Delete and Withdraw
 //   - remove_rules.go: removal of the managed transport rules
 //   - pause_enforcement.go: pauses enforcement for a tenant during the removal

@@ -4,7 +4,8 @@
 //
 // Account in access.go is the main type. Its methods say what the plan and the status of the
 // account allow. key.go creates and parses API keys, and reads them from the Authorization header.
-// Bounds in bounds.go limits what a key may do; the scopes that it can hold are in scope.go.
+// Bounds in bounds.go limits what a key may do; the scopes of keys are in scope.go. Settings in
+// settings.go are the operator's settings for the connect pages of an account.
 package access
 
 import (

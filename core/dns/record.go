@@ -18,6 +18,8 @@
 //   - reasons.go: the reasons and notes of a plan, as words and as sentences.
 //   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.
+//   - write.go: Write, a request that changed a zone, and Resolve for unknown outcomes.
+//   - undo.go: Undo, the plan that undoes the writes of a run.
 //   - holder.go: the provider of a zone, and the account's access to it.
 //   - automation.go: whether the service can write a plan, and what a person must do if not.
 package dns

@@ -4,6 +4,8 @@
 // and has the object's new state.
 //
 // Event in event.go is the main type; start reading there. types.go lists the types of events.
+// data.go defines the data of each type. changes.go derives the events from the old and the new
+// state of an object.
 package event
 
 import (
