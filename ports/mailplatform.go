@@ -130,8 +130,8 @@ type TenantDirectory interface {
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error
 	// RemoveDomain removes a domain from the tenant. It does nothing if the tenant has no such
-	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while it is
-	// the default domain.
+	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while it
+	// is the default domain.
 	RemoveDomain(ctx context.Context, name string) error
 }
 

@@ -20,8 +20,8 @@ type Removals interface {
 	// domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
 	// BeginDomainRemoval stores that a removal of the domain at the platform begins at the time at,
-	// and merges d as Domains.ChangeDomain does. From now on discoveries leave the domain out if its
-	// row is deleted. It fails with domain_not_found.
+	// and merges d as Domains.ChangeDomain does. From now on discoveries leave the domain out if
+	// its row is deleted. It fails with domain_not_found.
 	BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (DomainRemoval, error)
 	// CancelDomainRemoval takes back the removal that began at the time at. It does nothing if the
 	// domain was removed or reserved since.
@@ -30,13 +30,14 @@ type Removals interface {
 	// longer in force. Discoveries leave the domain out until Domains.ReserveDomain reserves it
 	// again. It fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
-	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails with
-	// tenant_not_found or mailbox_not_found.
+	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails
+	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
-	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is unblocked
-	// with an event, as in SendRuns.SaveChanges, and the tenant becomes due. A mailbox with an
-	// intended block is only hidden, and a later discovery deletes it. Discoveries that began up to
-	// observation.ReplicaLag after now leave the mailbox out. It fails with mailbox_not_found.
+	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
+	// unblocked with an event, as in SendRuns.SaveChanges, and the tenant becomes due. A mailbox
+	// with an intended block is only hidden, and a later discovery deletes it. Discoveries that
+	// began up to observation.ReplicaLag after now leave the mailbox out. It fails with
+	// mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *Completion) error
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the run no longer
 	// holds the tenant. It fails with policy_not_found.

@@ -28,9 +28,9 @@ func (readOnly) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, err
 	return nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "test", Detail: "no"}
 }
 
-// TestActionRequired checks each condition that a person must fix: the action that the job
-// requires, and that a retry succeeds after the fix.
-func TestActionRequired(t *testing.T) {
+// TestAJobNamesTheActionItRequires checks each condition that a person must fix: the action that
+// the job requires, and that a retry succeeds after the fix.
+func TestAJobNamesTheActionItRequires(t *testing.T) {
 	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	for required, x := range map[dns.ActionRequired]struct {
 		requiredAction, settle func(*testing.T, *fixture)
@@ -133,9 +133,9 @@ func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage p
 	}
 }
 
-// TestUnsupportedProvider checks that a job requires an action at once when the DNS provider of the
-// zone has no plugin.
-func TestUnsupportedProvider(t *testing.T) {
+// TestAnUnsupportedProviderRequiresAnAction checks that a job requires an action at once when the
+// DNS provider of the zone has no plugin.
+func TestAnUnsupportedProviderRequiresAnAction(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers = &fake.DNSProviders{}
 	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
@@ -144,9 +144,9 @@ func TestUnsupportedProvider(t *testing.T) {
 	}
 }
 
-// TestDomainGone checks that a job ends when its domain was removed from the tenant at the
-// platform.
-func TestDomainGone(t *testing.T) {
+// TestAJobEndsWhenItsDomainWasRemoved checks that a job ends when its domain was removed from the
+// tenant at the platform.
+func TestAJobEndsWhenItsDomainWasRemoved(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})

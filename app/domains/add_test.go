@@ -63,7 +63,7 @@ func TestAddWhatThePlatformHasAlready(t *testing.T) {
 	}
 }
 
-func TestAddRefusals(t *testing.T) {
+func TestAddRefusesInvalidRequests(t *testing.T) {
 	full := func(t *testing.T, h *fixture) {
 		for n := range domain.MaxPerTenant {
 			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)

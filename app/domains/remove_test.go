@@ -77,8 +77,8 @@ func TestRemoveFromPlatform(t *testing.T) {
 	}
 }
 
-func TestRemoveRefused(t *testing.T) {
-	t.Run("our mailboxes", func(t *testing.T) {
+func TestRemoveRefusesADomainInUse(t *testing.T) {
+	t.Run("mailboxes of the account", func(t *testing.T) {
 		h := newFixture(t)
 		d := h.verified(t)
 		_, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, []mailbox.Spec{{DisplayName: "A", Address: "a@" + zone}}, 3, time.Now())
@@ -311,8 +311,8 @@ func TestRemovalWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs before
-// a new process repeats the removal.
+// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs
+// before a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {

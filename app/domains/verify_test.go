@@ -36,7 +36,8 @@ func TestVerifySettlesTheDomain(t *testing.T) {
 	}
 }
 
-// TestVerifyDomainMadeAnew checks that nothing of the old domain counts for a new one with its name.
+// TestVerifyDomainMadeAnew checks that the state of a removed domain does not count for a new
+// domain with the same name.
 func TestVerifyDomainMadeAnew(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
@@ -49,7 +50,8 @@ func TestVerifyDomainMadeAnew(t *testing.T) {
 	}
 }
 
-// TestVerifyOfAVerifiedDomainThatReplicasHide checks that one lagging read does not fail a verification.
+// TestVerifyOfAVerifiedDomainThatReplicasHide checks that one lagging read does not fail a
+// verification.
 func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
@@ -64,9 +66,9 @@ func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 	refused(t, err, fault.DomainNotFound)
 }
 
-// TestFailedVerificationStoresANewDomain checks that a domain which was made anew is stored as it is,
-// although the platform does not verify it. Soon after the first verification, only a failed
-// verification shows that the domain is new, because replicas can show the old state.
+// TestFailedVerificationStoresANewDomain checks that a domain that was removed and added again is
+// stored as not verified, although its verification fails. Soon after the first verification, only
+// a failed verification shows that the domain is new, because replicas can show the old state.
 func TestFailedVerificationStoresANewDomain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -148,7 +150,7 @@ func TestVerifyWhileTheMailServerLags(t *testing.T) {
 	})
 }
 
-func TestVerifyFails(t *testing.T) {
+func TestVerifyReportsWhyItFailed(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		arrange func(*fixture)

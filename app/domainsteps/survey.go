@@ -203,8 +203,8 @@ func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, surve
 	return nil
 }
 
-// StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail
-// platform. It returns the stored domain, and fails when the store fails.
+// StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the
+// mail platform. It returns the stored domain, and fails when the store fails.
 func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, survey Survey) (domain.Domain, error) {
 	return reconcile.Save(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.Hosts(ctx, s.Facts)))
 }

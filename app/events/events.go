@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events reads the logs of events. A caller can wait until there is an event that it has not
-// read.
+// Package events reads the logs of events. A caller can wait until there is an event that it has
+// not read.
 //
 // Start reading at Service.List. watch.go wakes the callers that wait.
 package events

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestDisconnect(t *testing.T) {
+func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)

@@ -11,8 +11,8 @@
 // test.go and sealed in credential.go. A session starts in session_begin.go, is checked in
 // session_status.go, and ends there or in schedule.go. Refreshes compare a platform's accounts with
 // the stored connections: refresh.go, with the paged list in listing.go. The periodic jobs are in
-// schedule.go, and the handling of rejected credentials is in rejection.go. disconnect.go removes the
-// account of a mailbox from a platform.
+// schedule.go, and the handling of rejected credentials is in rejection.go. disconnect.go removes
+// the account of a mailbox from a platform.
 package integrations
 
 import (

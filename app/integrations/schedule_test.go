@@ -15,8 +15,9 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestScheduledRefresh checks that background refreshes detect changes without a request.
-func TestScheduledRefresh(t *testing.T) {
+// TestScheduledRefreshesDetectChanges checks that background refreshes detect changes without a
+// request.
+func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	theirs := fx.integrateFor(t, fx.bob, "instantly")

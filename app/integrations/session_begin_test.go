@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBeginRefuses checks the order of refusals, and that the platform is not called.
-func TestBeginRefuses(t *testing.T) {
+// TestBeginRefusesBeforeItCallsThePlatform checks the order of refusals, and that the platform is
+// not called.
+func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
 	id, second, bison := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe"), fx.integrate(t, "emailbison")
@@ -141,9 +142,9 @@ func TestOneRequestAtTheStore(t *testing.T) {
 	}
 }
 
-// TestFailedStart checks that a failed start restores the mailbox's connection, and that the
-// mailbox can then begin a session.
-func TestFailedStart(t *testing.T) {
+// TestAFailedStartRestoresTheConnection checks that a failed start restores the mailbox's
+// connection, and that the mailbox can then begin a session.
+func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	for name, tt := range map[string]struct {
 		fault fake.Fault

@@ -64,7 +64,7 @@ func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	}
 }
 
-func TestSessionEnds(t *testing.T) {
+func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, tt := range []struct {

@@ -3,9 +3,9 @@
 // Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
 // Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
-// key; both are in keys.go. Create, Renew and Revoke manage other keys, in manage.go. Overview describes the caller's
-// account and key, in overview.go. Uses collects when keys were last used, in uses.go. The format
-// and the bounds of keys are defined in core/access.
+// key; both are in keys.go. Create, Renew and Revoke manage other keys, in manage.go. Overview
+// describes the caller's account and key, in overview.go. Uses collects when keys were last used,
+// in uses.go. The format and the bounds of keys are defined in core/access.
 package keys
 
 import (

@@ -47,7 +47,7 @@ func (k partialTenant) EnsureRule(ctx context.Context, scope string, list []stri
 
 // A mailbox that is missing at the platform does not prevent a limit. The disabled rule lists a
 // different mailbox, or is created with the first block.
-func TestMissingMailbox(t *testing.T) {
+func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	ada, bob := "ada@"+zone, "bob@"+zone
 	for name, tt := range map[string]struct {
 		knows, lists []string

@@ -69,7 +69,7 @@ func (fx *fixture) platformMailboxes() (all []mailbox.Platform) {
 	return all
 }
 
-func TestRemoveMailbox(t *testing.T) {
+func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	m, connections := fx.removable(t)
 	connections.during = func() {

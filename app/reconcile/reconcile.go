@@ -6,7 +6,8 @@
 //
 // The requests verify, sync, enable-dkim and provision call Pass.Domain, which repeats steps within
 // a time limit; it is in reconcile.go. Provisioning jobs call the same steps with one try each:
-// Pass.Mail and Pass.Signing in steps.go. Both can run for the same domain, because a finished step is not repeated.
+// Pass.Mail and Pass.Signing in steps.go. Both can run for the same domain, because a finished step
+// is not repeated.
 //
 // In calls.go, Call makes one provider call with a timeout. Run is the loop of retries: it decides
 // whether a call is repeated. The detection of a lost consent is there too. Intents in

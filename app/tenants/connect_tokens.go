@@ -55,8 +55,8 @@ func (s *Service) openState(state string) (access.AccountID, error) {
 	return owner, nil
 }
 
-// unsealState returns the account and the expiry of a state. It fails with connect_link_invalid when
-// the seal is wrong.
+// unsealState returns the account and the expiry of a state. It fails with connect_link_invalid
+// when the seal is wrong.
 func (s *Service) unsealState(state string) (access.AccountID, time.Time, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil || state == "" {

@@ -76,7 +76,7 @@ func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes [
 	return domains, boxes
 }
 
-func TestSync(t *testing.T) {
+func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	fx := connected(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	out := fx.sync(t)

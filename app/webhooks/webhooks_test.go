@@ -153,7 +153,7 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	}
 }
 
-func TestTest(t *testing.T) {
+func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
 	owner := f.account(t, "a")

@@ -24,7 +24,7 @@ const (
 	tenantTwo = "bbbbbbbb-0000-4000-8000-000000000002"
 )
 
-func TestScopes(t *testing.T) {
+func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 	for _, tt := range []struct {
 		held, required access.Scope
 		want           bool
@@ -63,7 +63,7 @@ func TestPermitNamesTheMissingScope(t *testing.T) {
 	}
 }
 
-func TestNewBounds(t *testing.T) {
+func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 	all := []string{"*"}
 	for _, tt := range []struct {
 		name                      string
@@ -116,7 +116,7 @@ func TestBoundsAreNormalised(t *testing.T) {
 	}
 }
 
-func TestCheckUse(t *testing.T) {
+func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
 	bounded := access.Bounds{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: today}
 	for _, tt := range []struct {
 		name   string
@@ -138,7 +138,7 @@ func TestCheckUse(t *testing.T) {
 	}
 }
 
-func TestCover(t *testing.T) {
+func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, new(today.Add(time.Hour)), today)
 	if err != nil {
 		t.Fatal(err)

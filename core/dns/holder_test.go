@@ -20,7 +20,7 @@ var (
 	powerDNS       = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
 )
 
-func TestDetect(t *testing.T) {
+func TestDetectNamesTheProviderOfTheNameServers(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		delegation []string
@@ -91,7 +91,7 @@ func idle(a dns.Access, why string) dns.Access {
 	return a
 }
 
-func TestFindHolder(t *testing.T) {
+func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 	const reaches, silent, rejected, unreached = dns.ReachesZone, dns.ProviderSilent, dns.ProviderRefuses, dns.ZoneUnreached
 	vanity, foreign := []string{"ns1.a.test", "ns2.a.test"}, []string{"ns1.other.test"}
 	for _, tt := range []struct {
@@ -134,7 +134,7 @@ func TestFindHolder(t *testing.T) {
 	}
 }
 
-func TestAutomation(t *testing.T) {
+func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	foreign := set("a.test", dns.MX, "1 aspmx.l.google.com")
 	good := access("cloudflare", dns.ReachesZone, cloudServers...)
 	for _, tt := range []struct {

@@ -91,8 +91,8 @@ func (s RRSet) Same(other RRSet) bool {
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
-// InZone reports whether the zone with this apex can hold the set. The name of the set is the apex or
-// below it. Its type has the form of a record type, such as TXT or TYPE65534: types are compared
+// InZone reports whether the zone with this apex can hold the set. The name of the set is the apex
+// or below it. Its type has the form of a record type, such as TXT or TYPE65534: types are compared
 // exactly, so a type in lower case would be overlooked.
 func (s RRSet) InZone(apex string) bool {
 	inside := sameName(s.Name, apex) || strings.HasSuffix(normalName(s.Name), "."+normalName(apex))

@@ -48,7 +48,7 @@ func afterRun(instead ...dns.RRSet) []dns.RRSet {
 	return append(sets, instead...)
 }
 
-func TestNewUndo(t *testing.T) {
+func TestAnUndoRestoresOnlyUnchangedValues(t *testing.T) {
 	texts := func(values ...string) dns.RRSet { return ttl(300, set("a.test", dns.TXT, values...)) }
 	for _, tt := range []struct {
 		name            string

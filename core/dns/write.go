@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Write is one request of a provisioning run that changes a zone. The provider makes all its changes
-// or none.
+// Write is one request of a provisioning run that changes a zone. The provider makes all its
+// changes or none.
 type Write struct {
 	ID              string // UUIDv7
 	DomainID, RunID string

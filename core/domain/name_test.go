@@ -21,7 +21,7 @@ var (
 // builtin are the suffixes of names that the mail platform assigns.
 var builtin = []string{"onmicrosoft.com"}
 
-func TestName(t *testing.T) {
+func TestNamesAreNormalized(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"plain", "example.com", "example.com"},
 		{"unlisted top level", "example.test", "example.test"},
@@ -51,7 +51,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-func TestNameRefused(t *testing.T) {
+func TestInvalidNamesAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, raw string
 		code      fault.Code
@@ -117,7 +117,7 @@ func TestNameRefused(t *testing.T) {
 	}
 }
 
-func TestLookup(t *testing.T) {
+func TestLookupReturnsNoNameForInvalidNames(t *testing.T) {
 	for _, tt := range []struct{ raw, want string }{
 		{"EXAMPLE.com.", "example.com"},
 		{"müller.example", "xn--mller-kva.example"},

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 )
 
-func TestLookup(t *testing.T) {
+func TestLookupAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 	const id = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 	for _, tt := range []struct{ name, raw, want string }{
 		{"canonical", id, id},

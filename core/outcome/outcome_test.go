@@ -53,7 +53,7 @@ func TestOtherErrorsAreNotSettled(t *testing.T) {
 	}
 }
 
-func TestKindNames(t *testing.T) {
+func TestEveryKindHasItsName(t *testing.T) {
 	for kind, want := range map[outcome.Kind]string{
 		0: "done", outcome.Refused: "refused", outcome.NotReady: "not_ready", outcome.Throttled: "throttled",
 		outcome.Down: "down", outcome.Broken: "broken", outcome.Unknown: "unknown",

@@ -94,7 +94,7 @@ func publishedAgo(ago, negative time.Duration) func(*Job, time.Time) {
 	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negative }
 }
 
-func TestAdvance(t *testing.T) {
+func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 	for _, r := range []advanceCase{
 		{name: "a plan without problems is written", observation: "changes", stage: StageApply, status: Running, next: Apply},
 		{name: "a plan without changes skips the write", observation: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
@@ -197,14 +197,14 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-func TestJobCompletes(t *testing.T) {
+func TestAHealthyJobCompletes(t *testing.T) {
 	j := afterObservations(t, newJob(), toCompleted...)
 	if j.Status != Completed || j.Stage != StageDone || j.Provider != "powerdns" || j.StartedAt.IsZero() || j.EndedAt.IsZero() || j.Required != "" {
 		t.Fatalf("got %+v", j)
 	}
 }
 
-func TestPausesGrow(t *testing.T) {
+func TestPausesGrowUpToALimit(t *testing.T) {
 	j := afterObservations(t, newJob(), toRead...)
 	var pauses []time.Duration
 	for range 9 {
@@ -321,7 +321,7 @@ func TestStageResetsProgress(t *testing.T) {
 	}
 }
 
-func TestMayWrite(t *testing.T) {
+func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
 	for name, z := range map[string]Zone{"another": zoneWithOtherChanges, "settled": unchangedZone, "blocked": zoneWithConflict, "unclear": unreliableZone, "nothing": {},
 		"no connection": zoneRequiring(dns.ConnectionRequired)} {
@@ -338,7 +338,7 @@ func TestMayWrite(t *testing.T) {
 }
 
 // A plan's message takes precedence over the general one.
-func TestMessages(t *testing.T) {
+func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
 		"access denied": advice[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
@@ -361,7 +361,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyReturnsTheClassOfEachError(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want errorClass

@@ -156,9 +156,9 @@ func (s *simulation) check(t *rapid.T, before Job) {
 	}
 }
 
-// TestModel applies random events to a job. Then only a few kinds of observations repeat, and the
-// job must still end or require an action.
-func TestModel(t *testing.T) {
+// TestEveryJobEndsOrRequiresAnAction applies random events to a job. After
+// them, only a few kinds of observations repeat. The job must still end or require an action.
+func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 	table := documentedStages(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulation{job: newJob(), now: start, since: start, table: table}

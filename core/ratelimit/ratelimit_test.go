@@ -134,7 +134,7 @@ func TestTakeKeepsOrder(t *testing.T) {
 
 // After the limit was lowered, a request is allowed once enough earlier requests have left the
 // window.
-func TestLoweredLimit(t *testing.T) {
+func TestALoweredLimitCountsEarlierRequests(t *testing.T) {
 	var l Log
 	for now := range time.Duration(4) {
 		l.Take(Bucket{Limit: 4, Window: 10}, now, now)

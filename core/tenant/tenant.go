@@ -3,9 +3,9 @@
 // Package tenant holds a tenant of the mail platform, the progress of its setup and the next step.
 //
 // Tenant in tenant.go is the main type; start reading there. readiness.go derives the progress and
-// the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go defines
-// the results of a sync. headroom.go estimates how much a tenant may still send. ConnectSession in
-// connectsession.go is an account's request to connect a tenant.
+// the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go
+// defines the results of a sync. headroom.go estimates how much a tenant may still send.
+// ConnectSession in connectsession.go is an account's request to connect a tenant.
 package tenant
 
 import (

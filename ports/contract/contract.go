@@ -16,8 +16,9 @@
 //   - contract.go: T, Check and Runner, and the assertions that all suites use. Start with
 //     mailplatform.go, the first suite.
 //   - mailplatform.go: MailPlatformEnv, Setup and Failure.
-//   - mailplatform_directory.go: consent and domains. mailplatform_mailserver.go: the mail server and
-//     mailboxes. mailplatform_sending.go: transport rules. mailplatform_trace.go: the message trace.
+//   - mailplatform_directory.go: consent and domains. mailplatform_mailserver.go: the mail server
+//     and mailboxes. mailplatform_sending.go: transport rules. mailplatform_trace.go: the message
+//     trace.
 //   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
 //   - sendingplatform.go: SendingPlatformEnv, credentials and accounts.
 //   - sendingplatform_signin.go: sign-in and removal at sending platforms.
