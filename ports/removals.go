@@ -23,8 +23,8 @@ type Removals interface {
 	// and merges d as Domains.ChangeDomain does. From now on discoveries leave the domain out if
 	// its row is deleted. It fails with domain_not_found.
 	BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (DomainRemoval, error)
-	// CancelDomainRemoval takes back the removal that began at the time at. It does nothing if the
-	// domain was removed or reserved since.
+	// CancelDomainRemoval deletes the record of the removal that began at the time at. It does
+	// nothing if the domain was removed or reserved since.
 	CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error
 	// RemoveDomain deletes a domain with its provisioning jobs. The policy of the domain is no
 	// longer in force. Discoveries leave the domain out until Domains.ReserveDomain reserves it

@@ -29,7 +29,7 @@ type SendPolicies interface {
 	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
-	// RuledScopes lists the scopes for which the mail platform may hold a managed rule. These are
+	// RuledScopes lists the scopes for which the mail platform may have a managed rule. These are
 	// the scopes of policies, of reserved policies, of policies whose domain was deleted, and the
 	// scopes whose rules block a mailbox. It fails with tenant_not_found.
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)

@@ -101,7 +101,7 @@ type Slots struct {
 	Conduct func(webhookID string) webhook.Conduct
 }
 
-// Standing returns the standing of a webhook as the claimer knows it.
+// Standing returns the standing of a webhook, from what the claimer has seen of its endpoint.
 func (s *Slots) Standing(w webhook.Webhook) webhook.Standing { return w.Standing(s.Conduct(w.ID)) }
 
 // Take takes a slot for a delivery of a webhook with this standing. It returns false if there is

@@ -152,7 +152,7 @@ func (fx *fixture) expire(t *testing.T, id string) int64 {
 	held, err := fx.store.ReleaseJob(t.Context(), j, fx.clock)
 	must(t, err)
 	if !held {
-		t.Fatalf("no worker holds %+v", j)
+		t.Fatalf("no worker has claimed %+v", j)
 	}
 	return j.Epoch
 }

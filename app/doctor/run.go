@@ -46,7 +46,7 @@ var checks = []struct {
 }
 
 // finding is the result of a check. The fix is a command to run or a setting to change. The summary
-// and the fix must not hold a secret or a customer's data.
+// and the fix must not contain a secret or a customer's data.
 type finding struct{ status, summary, fix string }
 
 // passed returns a finding with the status OK.

@@ -146,7 +146,7 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 	}
 }
 
-// TestAddInTrouble checks that the reserved row is kept exactly when the platform may hold the
+// TestAddInTrouble checks that the reserved row is kept exactly when the platform may have the
 // domain.
 func TestAddInTrouble(t *testing.T) {
 	for _, tt := range []struct {

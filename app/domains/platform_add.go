@@ -89,7 +89,7 @@ func retryNotFound(err error) error {
 }
 
 // readRecords reads the DNS records that the platform requires. It retries, because the platform
-// may not know a new domain for some seconds.
+// may not show a new domain for some seconds.
 func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		began := s.Now()

@@ -21,7 +21,8 @@ import (
 type Removed struct {
 	Domain domain.Domain
 	// FromPlatform is true if the domain was removed from the tenant at the platform. MadeAnew is
-	// true if the platform has a domain with the same name that can be new, which was left alone.
+	// true if the platform has a domain with the same name that can be new. Remove did not touch
+	// it.
 	FromPlatform, MadeAnew bool
 }
 

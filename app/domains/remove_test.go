@@ -22,7 +22,7 @@ func (h *fixture) remove(t *testing.T, fromPlatform bool) (Removed, error) {
 	return h.Remove(t.Context(), h.acc.ID, guid, zone, fromPlatform, nil)
 }
 
-// discover stores what the platform holds now, as a sync does.
+// discover stores what the platform has now, as a sync does.
 func (h *fixture) discover(t *testing.T) {
 	t.Helper()
 	found, err := h.fake.For(guid).Domains(t.Context())
@@ -70,7 +70,7 @@ func TestRemoveFromPlatform(t *testing.T) {
 	removed, err := h.remove(t, true)
 	must(t, err)
 	if !removed.FromPlatform || removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
 	}
 	if added := h.added(t); added.Exists || added.Domain.Verified {
 		t.Fatalf("added again as %+v", added)
@@ -99,7 +99,7 @@ func TestRemoveRefusesADomainInUse(t *testing.T) {
 		_, err = h.remove(t, true)
 		refused(t, err, fault.DomainInUse)
 		if !h.isStored(t) {
-			t.Fatal("the domain was forgotten")
+			t.Fatal("the domain was deleted")
 		}
 	})
 	t.Run("consent is gone", func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestDomainMadeAnewStays(t *testing.T) {
 			removed, err := h.remove(t, true)
 			must(t, err)
 			if !removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 1 || h.isStored(t) {
-				t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+				t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
 			}
 			h.added(t)
 			h.removedForGood(t)
@@ -179,7 +179,7 @@ func TestDomainMadeAnewStaysForgotten(t *testing.T) {
 }
 
 // TestNewRemovalRemovesDomainMadeAnew checks that a removal that repeats no other removes a domain
-// that was made anew. Soon after the verification of the old one it stays, because replicas can
+// that was added again. Soon after the verification of the old one it stays, because replicas can
 // show the state before the verification.
 func TestNewRemovalRemovesDomainMadeAnew(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
@@ -283,7 +283,7 @@ func (h *fixture) loseRemoval(t *testing.T) {
 	h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
 	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
 	if _, err := h.remove(t, true); err == nil || len(h.fake.Holds(guid).Domains) != 0 {
-		t.Fatalf("got %v, the platform holds %v", err, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %v, the platform has %v", err, h.fake.Holds(guid).Domains)
 	}
 }
 
@@ -293,7 +293,7 @@ func (h *fixture) removedForGood(t *testing.T) {
 	removed, err := h.remove(t, true)
 	must(t, err)
 	if removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
 	}
 }
 

@@ -161,7 +161,7 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 }
 
-// Write applies a survey's changes at the provider that holds the zone, for a run. It stores the
+// Write applies a survey's changes at the provider that serves the zone, for a run. It stores the
 // intended write first. After the provider has confirmed the write, tenantry manages the written
 // values. If the outcome is unknown, a later survey finds out whether the write took effect. Write
 // fails with the error of the store or of the provider.

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service holds the use cases of the logs of events.
+// Service has the use cases of the logs of events.
 type Service struct {
 	Events ports.EventLogs
 	// Keep is how long events are kept, in whole days. Zero keeps them forever.

@@ -32,7 +32,7 @@ import (
 // workLimit bounds the work of one request unless Limit is set.
 const workLimit = 55 * time.Second
 
-// Service holds the use cases of integrations.
+// Service has the use cases of integrations.
 type Service struct {
 	Integrations ports.Integrations
 	Connections  ports.Connections

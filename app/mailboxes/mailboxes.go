@@ -23,7 +23,7 @@ import (
 // workLimit bounds the work of one request unless Limit is set.
 const workLimit = 55 * time.Second
 
-// Service holds the use cases of mailboxes.
+// Service has the use cases of mailboxes.
 type Service struct {
 	Tenants   ports.Tenants
 	Domains   ports.Domains

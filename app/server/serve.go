@@ -36,7 +36,7 @@ import (
 
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
 // cancelled. It returns an error when the SQLite database is locked by a different process, when
-// the certificate cannot be used, when an address is taken, when a setting of a provider is
+// the certificate cannot be used, when an address is in use, when a setting of a provider is
 // unknown, or when the service fails to start. It also returns the errors of Run.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {

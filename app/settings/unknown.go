@@ -25,7 +25,7 @@ func VariableName(key string) string {
 }
 
 // isSetting reports whether key is the name of a setting. Any name is accepted below
-// providers.<id>, because only the plugin knows the settings of a provider.
+// providers.<id>, because only the plugin defines the settings of a provider.
 func isSetting(key string) bool {
 	for field := range Fields() {
 		name := field.Tag.Get("koanf")

@@ -395,7 +395,7 @@ func TestConnectRespectsTheTenantLimit(t *testing.T) {
 		_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 		refused(t, err, fault.TenantLimitReached)
 		if held := fx.heldTenants(t, fx.ann); !slices.Equal(held, []tenant.GUID{other}) {
-			t.Fatalf("holds %v", held)
+			t.Fatalf("the account has %v", held)
 		}
 	})
 }

@@ -19,8 +19,8 @@ import (
 
 // A connect flow uses three kinds of token.
 //
-// The state is part of the link. It is sealed and holds the account and the expiry. The cookie
-// binds one browser to the flow: it holds the flow's hash and a random part. The sign-in's state
+// The state is part of the link. It is sealed and contains the account and the expiry. The cookie
+// binds one browser to the flow: it contains the flow's hash and a random part. The sign-in's state
 // and the CSRF token are one-way hashes of the cookie. The service can check all three kinds before
 // it reads the store.
 //

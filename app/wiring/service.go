@@ -98,7 +98,7 @@ const telemetryFlushTimeout = 2 * time.Second
 type Overrides struct {
 	// Now is the clock.
 	Now func() time.Time
-	// Secrets are credentials of simulated providers, by provider and field. No file holds them.
+	// Secrets are credentials of simulated providers, by provider and field. No file contains them.
 	Secrets map[string]map[string]secret.Text
 	// Timetable is the retry policy of provisioning jobs.
 	Timetable provisioning.Timetable

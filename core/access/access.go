@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access holds accounts, their plans and their API keys.
+// Package access defines accounts, their plans and their API keys.
 //
 // Account in access.go is the main type. Its methods say what the plan and the status of the
 // account allow. key.go creates and parses API keys, and reads them from the Authorization header.
@@ -128,8 +128,8 @@ func (a Account) MayConnect(connected int) error {
 	return nil
 }
 
-// MayAttach fails with tenant_limit_reached if the account already holds as many tenants as it has
-// slots. held is the number of tenants that it holds.
+// MayAttach fails with tenant_limit_reached if the account already has as many tenants as it has
+// slots. held is the number of tenants that it has.
 func (a Account) MayAttach(tenantCount int) error {
 	if tenantCount >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
@@ -145,7 +145,7 @@ func (a Account) MayAutomateDNS() error {
 	return nil
 }
 
-// MayGrow fails with tenant_limit_reached if the account holds more tenants than its plan allows,
+// MayGrow fails with tenant_limit_reached if the account has more tenants than its plan allows,
 // for example after a downgrade. Such an account may not add domains, mailboxes or DNS records to
 // its tenants.
 func (a Account) MayGrow(tenantCount int) error {

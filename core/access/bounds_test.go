@@ -47,7 +47,7 @@ func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 	} {
 		b := access.Bounds{Scopes: []access.Scope{tt.held}}
 		if got := b.Allows(tt.required); got != tt.want {
-			t.Errorf("%s holds %s: %v", tt.held, tt.required, got)
+			t.Errorf("%s has %s: %v", tt.held, tt.required, got)
 		}
 		if err := b.Permit(tt.required); (err == nil) != tt.want {
 			t.Errorf("%s permits %s: %v", tt.held, tt.required, err)
@@ -207,7 +207,7 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 		}
 		for _, s := range access.KeyScopes() {
 			if created.Allows(s) && !creator.Allows(s) {
-				t.Fatalf("%+v holds %s, %+v does not", created, s, creator)
+				t.Fatalf("%+v has %s, %+v does not", created, s, creator)
 			}
 		}
 		for _, id := range []tenant.GUID{tenantOne, tenantTwo, "other"} {
@@ -250,6 +250,6 @@ func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 		}
 	}
 	if n := len(access.KeyScopes()); n != 29 {
-		t.Errorf("a key can hold %d scopes", n)
+		t.Errorf("a key can have %d scopes", n)
 	}
 }

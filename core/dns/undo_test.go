@@ -121,7 +121,7 @@ func TestUndoRestoresWhatAPlanChanged(t *testing.T) {
 	})
 }
 
-// sameDistinct reports whether two lists hold the same values. A plan merges equal SPF records.
+// sameDistinct reports whether two lists have the same values. A plan merges equal SPF records.
 func sameDistinct(a, b []string) bool {
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }

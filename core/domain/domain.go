@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domain holds custom mail domains: their names, their state, their DNS health and how many
-// a tenant may have.
+// Package domain defines custom mail domains: their names, their state, their DNS health and how
+// many a tenant may have.
 //
 // Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
 // merges a stored domain with an observation of it. health.go detects drift: records that were

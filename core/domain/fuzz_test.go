@@ -27,7 +27,7 @@ func FuzzName(f *testing.F) {
 			t.Errorf("%q: %q becomes %q, %v; looked up as %q", raw, name, again, err, looked)
 		}
 		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
-			t.Errorf("%q gives %q", raw, name)
+			t.Errorf("%q becomes %q", raw, name)
 		}
 	})
 }

@@ -127,7 +127,7 @@ func TestLookupReturnsNoNameForInvalidNames(t *testing.T) {
 		{"", domain.NoName},
 	} {
 		if got := domain.Lookup(tt.raw); got != tt.want {
-			t.Errorf("%q gives %q, want %q", tt.raw, got, tt.want)
+			t.Errorf("%q becomes %q, want %q", tt.raw, got, tt.want)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 			return
 		}
 		if again, err := domain.Name(name, builtin); err != nil || again != name {
-			t.Fatalf("%q gives %q, which gives %q, %v", raw, name, again, err)
+			t.Fatalf("%q becomes %q, which becomes %q, %v", raw, name, again, err)
 		}
 		if name != strings.ToLower(name) || strings.HasSuffix(name, ".") || len(name) > 253 || domain.Lookup(raw) != name {
 			t.Fatalf("%q is not canonical", name)

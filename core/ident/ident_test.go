@@ -81,7 +81,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		id, ok := ident.Parse(raw)
 		if ok != form.MatchString(raw) || ok && id != strings.ToLower(raw) {
-			t.Errorf("%q gives %q, %v", raw, id, ok)
+			t.Errorf("%q becomes %q, %v", raw, id, ok)
 		}
 		if looked := ident.Lookup(raw); !form.MatchString(looked) || ok && looked != id {
 			t.Errorf("%q is looked up as %q", raw, looked)

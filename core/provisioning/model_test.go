@@ -20,7 +20,8 @@ type simulation struct {
 	job   Job
 	now   time.Time
 	table map[Stage]stageRow
-	// since is when the time limit of the job last started anew. steps counts the steps since then.
+	// since is when the time limit of the job last started again. steps counts the steps since
+	// then.
 	since time.Time
 	steps int
 	lost  []Job // the job as seen by workers that lost their claim

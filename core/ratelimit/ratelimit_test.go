@@ -91,7 +91,7 @@ func TestLogMatchesReference(t *testing.T) {
 			}
 		}
 		if most := m.maxInWindow(b); most > b.Limit {
-			t.Fatalf("a window holds %d of %d: %v", most, b.Limit, m.accepted)
+			t.Fatalf("a window has %d of %d: %v", most, b.Limit, m.accepted)
 		}
 	})
 }

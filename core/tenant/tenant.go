@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenant holds a tenant of the mail platform, the progress of its setup and the next step.
+// Package tenant defines a tenant of the mail platform, the progress of its setup and the next
+// step.
 //
 // Tenant in tenant.go is the main type; start reading there. readiness.go derives the progress and
 // the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go
@@ -72,7 +73,7 @@ const (
 	DiscoveryFailed    Discovery = "failed"
 )
 
-// Tenant is a tenant of the mail platform that an account holds.
+// Tenant is a tenant of the mail platform that an account has.
 type Tenant struct {
 	ID              string // UUIDv7, the service's own id
 	GUID            GUID

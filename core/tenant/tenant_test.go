@@ -180,11 +180,11 @@ func TestSMTPAuthPart(t *testing.T) {
 		tenant.SMTPAuthRefused: "failed", tenant.SMTPAuthUnknown: "failed",
 	} {
 		if got := tenant.SMTPAuthPart(state); got.Status != want || got.Message == "" || got.Skipped {
-			t.Errorf("%s gives %+v", state, got)
+			t.Errorf("%s becomes %+v", state, got)
 		}
 	}
 	if got := tenant.SMTPAuthSkipped(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
-		t.Errorf("skipped gives %+v", got)
+		t.Errorf("skipped becomes %+v", got)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
 func TestBootstrapPartHasMessage(t *testing.T) {
 	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
 		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
-			t.Errorf("%s gives %+v", status, got)
+			t.Errorf("%s becomes %+v", status, got)
 		}
 	}
 }

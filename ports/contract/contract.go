@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract holds the test suites of the ports that have several adapters. Every adapter of
-// such a port must pass the port's suite. A check tests one promise of the port. The stores have
+// Package contract contains the test suites of the ports that have several adapters. Every adapter
+// of such a port must pass the port's suite. A check tests one promise of the port. The stores have
 // one adapter, adapters/bunstore, so their promises are tested there.
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform, and
