@@ -38,9 +38,9 @@ func (h *fixture) isStored(t *testing.T) bool {
 	return len(list) > 0
 }
 
-// TestForgottenDomainStaysAway checks that a sync does not bring a removed domain back until it is
-// added again.
-func TestForgottenDomainStaysAway(t *testing.T) {
+// TestSyncDoesNotRestoreARemovedDomain checks that a sync does not store a removed domain until the
+// domain is added again.
+func TestSyncDoesNotRestoreARemovedDomain(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
 	removed, err := h.remove(t, false)
@@ -116,9 +116,10 @@ func TestRemoveRefusesADomainInUse(t *testing.T) {
 	})
 }
 
-// TestDomainMadeAnewStays checks that a repeated removal leaves a domain alone that was added again
-// after the first removal lost its answer, if anything was observed in between that tells.
-func TestDomainMadeAnewStays(t *testing.T) {
+// TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after a removal lost its
+// answer. The repeated removal must not remove the new domain if an observation in between showed
+// it.
+func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	add, verify, sync := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
 	miss := func(h *fixture, t *testing.T) { t.Helper(); h.miss(t, time.Now()) }
 	verifyByRequest := func(h *fixture, t *testing.T) {
@@ -161,9 +162,10 @@ func TestDomainMadeAnewStays(t *testing.T) {
 	}
 }
 
-// TestDomainMadeAnewStaysForgotten deletes the stored domain by two syncs after a removal has lost
-// its answer. A later sync must not bring the new domain back for a repetition to remove.
-func TestDomainMadeAnewStaysForgotten(t *testing.T) {
+// TestSyncDoesNotStoreANewDomainAfterALostAnswer lets two syncs delete the stored domain after a
+// removal has lost its answer. A later sync must not store the new domain, because a repetition of
+// the removal would then remove it.
+func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
 	h.loseRemoval(t)
@@ -178,10 +180,10 @@ func TestDomainMadeAnewStaysForgotten(t *testing.T) {
 	}
 }
 
-// TestNewRemovalRemovesDomainMadeAnew checks that a removal that repeats no other removes a domain
-// that was added again. Soon after the verification of the old one it stays, because replicas can
-// show the state before the verification.
-func TestNewRemovalRemovesDomainMadeAnew(t *testing.T) {
+// TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again,
+// unless it repeats an earlier removal. Each case waits for ReplicaLag, because before that a read
+// of the new domain can count as an old read of the verified one.
+func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
 		h := newFixture(t)
 		h.verified(t)

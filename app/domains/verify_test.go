@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestVerifySettlesTheDomain(t *testing.T) {
+func TestVerifyReconcilesTheDomain(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
 	if !d.Verified || !d.MailReady || d.DKIM || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
@@ -36,9 +36,9 @@ func TestVerifySettlesTheDomain(t *testing.T) {
 	}
 }
 
-// TestVerifyDomainMadeAnew checks that the state of a removed domain does not count for a new
-// domain with the same name.
-func TestVerifyDomainMadeAnew(t *testing.T) {
+// TestVerifyOfADomainThatWasAddedAgain checks that the state of a removed domain does not count for
+// a new domain with the same name.
+func TestVerifyOfADomainThatWasAddedAgain(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
 	must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
@@ -224,9 +224,9 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	}
 }
 
-// TestFailedVerificationLooksAtTheDNS checks that the stored DNS shows whether the record is
+// TestFailedVerificationReadsTheDNS checks that the stored DNS shows whether the record is
 // missing or only not visible to the platform.
-func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
+func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	h := newFixture(t)
 	h.published(t)
 	h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
@@ -244,7 +244,7 @@ func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
 	}
 }
 
-func TestVerifyGoesOnWithoutItsCaller(t *testing.T) {
+func TestVerifyContinuesWithoutItsCaller(t *testing.T) {
 	h := newFixture(t)
 	h.published(t)
 	gate := h.fake.Hold("VerifyDomain")

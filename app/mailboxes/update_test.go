@@ -142,7 +142,7 @@ func TestRenameAfterTheConsentWasLost(t *testing.T) {
 	must(t, err) // a stored limit needs no platform
 }
 
-func TestRenameInTrouble(t *testing.T) {
+func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		arrange func(*testing.T, *fixture)

@@ -361,7 +361,7 @@ func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 	}
 }
 
-func TestTenantHeldByAnotherAccount(t *testing.T) {
+func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	b, offer := fx.offer(t, fx.ann, admin)

@@ -370,7 +370,7 @@ func TestSyncAfterTheRoleWasLost(t *testing.T) {
 	})
 }
 
-func TestSyncOfATenantNotHeld(t *testing.T) {
+func TestSyncDoesNotRevealForeignTenants(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	var answers []string

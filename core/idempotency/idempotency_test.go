@@ -97,7 +97,7 @@ func TestRequestTextDistinguishesRequests(t *testing.T) {
 	}
 }
 
-func TestPlacesAreUnique(t *testing.T) {
+func TestKeyIDsAreUnique(t *testing.T) {
 	ann, bob := KeyID{Account: "ann", Key: [32]byte{1}}, KeyID{Account: "bob", Key: [32]byte{1}}
 	other := KeyID{Account: "ann", Key: [32]byte{2}}
 	if ann.String() == bob.String() || ann.String() == other.String() {

@@ -42,7 +42,7 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 	}
 }
 
-func TestOtherErrorsAreNotSettled(t *testing.T) {
+func TestOtherErrorsHaveNoKnownOutcome(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, errors.New("plugin died")} {
 		if outcome.Of(err) != 0 || outcome.ChangedNothing(err) {
 			t.Errorf("%v counts as a provider's answer", err)
