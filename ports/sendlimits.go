@@ -38,7 +38,7 @@ type SendPolicies interface {
 // TenantTimeZones stores the time zones that determine the day boundaries of tenants, for
 // operators.
 type TenantTimeZones interface {
-	// TimeZone returns a tenant's time zone, as an IANA name, and the account that holds the
+	// TimeZone returns a tenant's time zone, as an IANA name, and the account that has the
 	// tenant. It fails with tenant_not_found.
 	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
 	// SetTimeZone changes a tenant's time zone and records the change, as described at Audit. It

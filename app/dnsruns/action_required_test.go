@@ -162,8 +162,8 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	fx.connect(t, fx.provider)
 	id := fx.begin(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
-	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	fx.provider.Put(zone, theirs)
+	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	fx.provider.Put(zone, foreign)
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	fx.wait(j.NextAttemptAt)
 	if j = fx.run(t, fx.Worker, id); j.Required != dns.ConflictToResolve {
@@ -171,7 +171,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	}
 	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	if !dns.Find(held, zone, dns.MX).Same(theirs) {
+	if !dns.Find(held, zone, dns.MX).Same(foreign) {
 		t.Errorf("the customer's MX was changed to %q", dns.Find(held, zone, dns.MX).Values)
 	}
 }
@@ -194,10 +194,10 @@ func (p *readCounter) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, err
 // write. The public DNS does not show them yet.
 func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	fx := newFixture(t)
-	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	at := &readCounter{published: fx.provider, onRead: func(number int) {
 		if number == 2 { // the first is of the plan
-			fx.provider.Put(zone, theirs)
+			fx.provider.Put(zone, foreign)
 		}
 	}}
 	fx.connect(t, at)

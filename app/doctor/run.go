@@ -83,8 +83,8 @@ type examination struct {
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when a setting is invalid for
-// which there is no check.
+// newExamination returns an examination of the settings. It fails when an invalid setting belongs
+// to no check.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {

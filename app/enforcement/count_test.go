@@ -235,9 +235,9 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	var ours []string
+	var managed []string
 	for _, m := range fx.boxes {
-		ours = append(ours, m.Address)
+		managed = append(managed, m.Address)
 	}
 	many := make([]sendlimit.Sent, 5000)
 	for i := range many {
@@ -253,7 +253,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	const pages = 100
 	var before, after uint64
 	defer fx.replaceTrace(func(_ context.Context, _ ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(ours))) {
+		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(managed))) {
 			t.Errorf("asked about %q", q.Senders)
 		}
 		page, _ := strconv.Atoi(q.Cursor)

@@ -54,10 +54,10 @@ func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 		accepts, lists []string
 		made           bool
 	}{
-		"all are there":            {[]string{ada, bob}, nil, true},
-		"one is":                   {[]string{bob}, nil, true},
-		"none is":                  {nil, nil, false},
-		"one is listed and is not": {nil, []string{bob}, false},
+		"all mailboxes exist":                  {[]string{ada, bob}, nil, true},
+		"one mailbox exists":                   {[]string{bob}, nil, true},
+		"no mailbox exists":                    {nil, nil, false},
+		"one mailbox is listed and is missing": {nil, []string{bob}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)

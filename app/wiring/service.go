@@ -332,7 +332,7 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close ends the plugins, stores the last uses of API keys, then closes the limiter, the queue and
+// Close stops the plugins, stores the last uses of API keys, then closes the limiter, the queue and
 // the store, and returns their errors. At the same time it exports the last telemetry. It only logs
 // a failure of this export.
 func (s *Service) Close(ctx context.Context) error {

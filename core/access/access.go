@@ -129,7 +129,7 @@ func (a Account) MayConnect(connected int) error {
 }
 
 // MayAttach fails with tenant_limit_reached if the account already has as many tenants as it has
-// slots. held is the number of tenants that it has.
+// slots. tenantCount is the number of tenants that it has.
 func (a Account) MayAttach(tenantCount int) error {
 	if tenantCount >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
@@ -145,9 +145,9 @@ func (a Account) MayAutomateDNS() error {
 	return nil
 }
 
-// MayGrow fails with tenant_limit_reached if the account has more tenants than its plan allows,
-// for example after a downgrade. Such an account may not add domains, mailboxes or DNS records to
-// its tenants.
+// MayGrow fails with tenant_limit_reached if the account has more tenants than its plan allows, for
+// example after a downgrade. Such an account may not add domains, mailboxes or DNS records to its
+// tenants. tenantCount is the number of tenants that it has.
 func (a Account) MayGrow(tenantCount int) error {
 	if tenantCount > a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", tenantCount, a.Plan.TenantSlots)

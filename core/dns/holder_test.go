@@ -142,7 +142,7 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 		delegation []string
 		all        []dns.Access
 		sets       []dns.RRSet
-		trouble    string
+		reason     string
 		required   dns.ActionRequired
 		connected  bool
 		says       string
@@ -174,7 +174,7 @@ func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := reliable(tt.sets...)
-			s.Delegation, s.Complete, s.Reason = tt.delegation, tt.trouble == "", tt.trouble
+			s.Delegation, s.Complete, s.Reason = tt.delegation, tt.reason == "", tt.reason
 			h := dns.FindHolder(s, []dns.Provider{cloudflare, powerDNS}, tt.all)
 			p := dns.NewPlan(offer(), s, nil)
 			got := h.Automate(s, p)

@@ -83,8 +83,8 @@ func FuzzParse(f *testing.F) {
 		if ok != form.MatchString(raw) || ok && id != strings.ToLower(raw) {
 			t.Errorf("%q becomes %q, %v", raw, id, ok)
 		}
-		if looked := ident.Lookup(raw); !form.MatchString(looked) || ok && looked != id {
-			t.Errorf("%q is looked up as %q", raw, looked)
+		if found := ident.Lookup(raw); !form.MatchString(found) || ok && found != id {
+			t.Errorf("%q becomes %q", raw, found)
 		}
 	})
 }

@@ -39,9 +39,9 @@ func Advance(stored *time.Time, seen time.Time) bool {
 	return true
 }
 
-// Gone reports whether an object that a read at missedAt did not find no longer exists.
-// missingSince is the time of the first read that did not find it, zero if it was found later. Two
-// such reads less than ReplicaLag apart may come from the same lagging replica.
+// Gone reports whether a missing object no longer exists. missedAt is the time of a read that did
+// not find it. missingSince is the time of the first such read, zero if the object was found later.
+// Two such reads less than ReplicaLag apart may come from the same lagging replica.
 func Gone(missingSince, missedAt time.Time) bool {
 	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
 }

@@ -197,11 +197,11 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 // A job completes if each step succeeds after some temporary errors.
 func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		troubles := []string{"throttled", "down", "lost", "broken", "not ready", "database away", "ours"}
+		failures := []string{"throttled", "down", "lost", "broken", "not ready", "database away", "ours"}
 		j, now := newJob(), start
 		for _, good := range toCompleted {
-			for range rapid.IntRange(0, 3).Draw(t, "troubles") {
-				j, now = attempt(j, now, observations[rapid.SampledFrom(troubles).Draw(t, "trouble")])
+			for range rapid.IntRange(0, 3).Draw(t, "failures") {
+				j, now = attempt(j, now, observations[rapid.SampledFrom(failures).Draw(t, "failure")])
 			}
 			j, now = attempt(j, now, observations[good])
 		}

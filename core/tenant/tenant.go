@@ -98,7 +98,7 @@ type Tenant struct {
 	DomainsPublished int
 	MailboxCount     int
 	// Observed says when each part of the tenant was observed at the platform. It is zero in a
-	// tenant that was just loaded from the store, so that to store the tenant again replaces no
+	// tenant that was just loaded from the store. Storing such a tenant again replaces no
 	// observation.
 	Observed Observed
 }
