@@ -51,7 +51,7 @@ func (fx *fixture) requireHeld(t *testing.T, want []string) {
 	}
 }
 
-func TestUndoPutsBackWhatARunChanged(t *testing.T) {
+func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	fx := newFixture(t)
 	fx.withRecords(t)
 	before := fx.recordsHeld(t)

@@ -68,9 +68,9 @@ func (fx *fixture) healthyByHand(t *testing.T) {
 	}
 }
 
-// TestStopHandsBack checks that a stopping worker releases its job at once, in the state before the
-// step.
-func TestStopHandsBack(t *testing.T) {
+// TestStopReleasesTheJob checks that a stopping worker releases its job at once, in the state
+// before the step.
+func TestStopReleasesTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	id := fx.begin(t).ID

@@ -316,7 +316,7 @@ func TestDKIMStatusWithoutConsent(t *testing.T) {
 	}
 }
 
-func TestTheCapHoldsUnderManyRequests(t *testing.T) {
+func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	h := newFixture(t)
 	const many = 50
 	errs := make([]error, many)

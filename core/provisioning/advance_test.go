@@ -183,13 +183,13 @@ func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 		{name: "throttled", observation: "throttled", stage: StagePlan, status: Waiting, next: Plan, pause: 5 * time.Minute},
 		{name: "down", observation: "down", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "down with a long demanded wait", observation: "away for long", stage: StagePlan, status: Waiting, next: Plan, pause: time.Hour},
-		{name: "the database is unavailable", observation: "database away", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the database is unavailable", observation: "database unavailable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "broken", observation: "broken", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "refused", observation: "refused", stage: StagePlan, status: Failed},
 		{name: "refused without a known reason", observation: "unexplained", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "refused twenty times in a row without a known reason", history: nineteenFaults, observation: "unexplained", stage: StagePlan, status: Failed},
-		{name: "an internal fault", observation: "ours", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "ours", stage: StagePlan, status: Failed},
+		{name: "an internal fault", observation: "internal fault", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "internal fault", stage: StagePlan, status: Failed},
 		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.Since = now.Add(99 * time.Hour) }, observation: "not shown",
 			stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 	} {
@@ -261,7 +261,7 @@ func TestAnswerResetsFaults(t *testing.T) {
 	j.Faults = 19
 	j, _ = DefaultTimetable.Advance(j, observationNamed(t, "unreliable"), at(start))
 	j.Status = Running
-	if j, _ = DefaultTimetable.Advance(j, observationNamed(t, "ours"), at(start)); j.Status != Waiting || j.Faults != 1 {
+	if j, _ = DefaultTimetable.Advance(j, observationNamed(t, "internal fault"), at(start)); j.Status != Waiting || j.Faults != 1 {
 		t.Fatalf("got %s with %d faults", j.Status, j.Faults)
 	}
 }

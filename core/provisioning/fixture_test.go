@@ -86,8 +86,8 @@ var observations = map[string]Observation{
 	"missing":               {Err: fault.DomainNotFound.With("missing")},
 	"not verified":          {Err: refusedWith(fault.VerificationFailed)},
 	"not verified, touched": {Err: refusedWith(fault.VerificationFailed), Zone: zoneWithChanges},
-	"database away":         {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
-	"ours":                  {Err: errInternal},
+	"database unavailable":  {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
+	"internal fault":        {Err: errInternal},
 }
 
 func observationNamed(t testing.TB, name string) Observation {

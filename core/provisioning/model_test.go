@@ -197,7 +197,7 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 // A job completes if each step succeeds after some temporary errors.
 func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		failures := []string{"throttled", "down", "lost", "broken", "not ready", "database away", "ours"}
+		failures := []string{"throttled", "down", "lost", "broken", "not ready", "database unavailable", "internal fault"}
 		j, now := newJob(), start
 		for _, good := range toCompleted {
 			for range rapid.IntRange(0, 3).Draw(t, "failures") {
