@@ -227,8 +227,8 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 	}
 }
 
-// TestOneProbeAtATime checks that other calls are refused while a read tests the provider.
-func TestOneProbeAtATime(t *testing.T) {
+// TestOnlyOneProbeIsSentAtATime checks that other calls are refused while a read tests the provider.
+func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Down)}
 		m := mailWith(p, Options{}).For("t")

@@ -201,9 +201,9 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	}
 }
 
-// TestCutConnections checks that a cut connection means Down for a read and Unknown for a write. A
+// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that a cut connection means Down for a read and Unknown for a write. A
 // timeout means Unknown for both.
-func TestCutConnections(t *testing.T) {
+func TestCutConnectionIsDownForReadsAndUnknownForWrites(t *testing.T) {
 	for cause, reads := range map[string]outcome.Kind{outcome.CauseCut: outcome.Down, "no_answer": outcome.Unknown} {
 		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
 		for name, call := range sendingReads {

@@ -90,7 +90,8 @@ var operatorActions = []struct {
 			"integrations_removed": "0", "rules_left": "one, two"}},
 	{"set a tenant's day", func(t testing.TB, s *Store, owner access.AccountID) {
 		attachTenant(t, s, owner, 1)
-		for _, timeZone := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} { // setting the current value is not recorded
+		// Setting the current value is not recorded.
+		for _, timeZone := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} {
 			_, err := s.SetTimeZone(t.Context(), guid(1), timeZone)
 			must(t, "set day", err)
 		}

@@ -66,7 +66,7 @@ func readerAtEnd(t testing.TB, s *Store, owner access.AccountID) *logReader {
 
 const readiness = event.TenantReadinessChanged
 
-func TestEventsOfTenant(t *testing.T) {
+func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
@@ -94,7 +94,7 @@ func TestEventsOfTenant(t *testing.T) {
 	})
 }
 
-func TestEventsOfDomain(t *testing.T) {
+func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
@@ -133,9 +133,9 @@ func TestEventsOfDomain(t *testing.T) {
 	})
 }
 
-// TestEventsOfMissingDomainThatIsAddedAgain checks that the log has a removal and an addition of
+// TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded checks that the log has a removal and an addition of
 // the domain.
-func TestEventsOfMissingDomainThatIsAddedAgain(t *testing.T) {
+func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
@@ -152,7 +152,7 @@ func TestEventsOfMissingDomainThatIsAddedAgain(t *testing.T) {
 	})
 }
 
-func TestEventsOfMailbox(t *testing.T) {
+func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		d, err := s.Domain(t.Context(), w.owner, w.guid, "a.test")
@@ -194,7 +194,7 @@ func TestEventsOfMailbox(t *testing.T) {
 	})
 }
 
-func TestEventsOfProvisioning(t *testing.T) {
+func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		all := manyDomains(t, s, ann, 0, 2)
@@ -253,7 +253,7 @@ func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 	})
 }
 
-func TestEventsOfIntegrationAndConnections(t *testing.T) {
+func TestEachChangeOfIntegrationAndConnectionsIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)
 		log := readerAtEnd(t, s, h.owner)
@@ -283,7 +283,7 @@ func TestEventsOfIntegrationAndConnections(t *testing.T) {
 	})
 }
 
-func TestEventsOfPolicy(t *testing.T) {
+func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
@@ -306,7 +306,7 @@ func TestEventsOfPolicy(t *testing.T) {
 	})
 }
 
-func TestEventsOfKeys(t *testing.T) {
+func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
@@ -357,9 +357,9 @@ func errorOtherThan(err, expected error) error {
 	return fmt.Errorf("got %w", err)
 }
 
-// TestReadinessOfConcurrentChanges changes the domains of a tenant in concurrent transactions. The
+// TestLastEventHasTheReadinessAfterConcurrentChanges changes the domains of a tenant in concurrent transactions. The
 // last event must have the readiness after all changes.
-func TestReadinessOfConcurrentChanges(t *testing.T) {
+func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		all := manyDomains(t, s, ann, 0, 8)

@@ -67,8 +67,8 @@ func linkInvalid() error {
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
 //
-// Anyone can send an invented state. TakeFlow looks for the hash with a read first, so that such a
-// request causes no write.
+// Anyone can send an invented state. TakeFlow therefore first reads whether the flow exists, so that
+// such a request causes no write.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	known := false
 	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {

@@ -220,7 +220,8 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.Seen(p, f.Began))})
 		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
 			missed, isGone := m.Missed(f.Began)
-			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // unblockGone handles a mailbox with an intended block
+			// unblockGone handles a mailbox with an intended block.
+			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
 				gone = append(gone, row)
 			}
@@ -309,7 +310,7 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 // unblockEvents returns an unblock event for each mailbox of blocked.
 func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, blocked []mailboxRow, at time.Time) ([]sendlimit.Event, error) {
 	guid, owner := tenant.GUID(t.GUID), access.AccountID(t.AccountID)
-	timeZone, err := sendlimit.TimeZone(state.Place)
+	timeZone, err := sendlimit.TimeZone(state.TimeZone)
 	if err != nil {
 		return nil, err
 	}

@@ -201,7 +201,7 @@ func TestOnlyAConfirmedWriteOwnsItsValues(t *testing.T) {
 	})
 }
 
-func TestUndoOfARun(t *testing.T) {
+func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)

@@ -82,8 +82,8 @@ func firstID(unix int64) string { return ident.New(time.Unix(unix, 0), [ident.En
 // eventBatch is how many events one statement inserts.
 const eventBatch = 500
 
-// RecordEvents implements ports.EnforcementEvents. It assumes that no event is stored yet. It looks
-// for stored events only after the insert failed, because a batch is seldom repeated.
+// RecordEvents implements ports.EnforcementEvents. It assumes that no event is stored yet. It reads
+// which events are stored only after an attempt failed, because a batch is seldom repeated.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	repeated := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
@@ -100,8 +100,7 @@ func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events
 	})
 }
 
-// newEvents returns the events that are not stored yet. It returns an event that events contains
-// twice only once.
+// newEvents returns the events that are not stored yet, without duplicates.
 func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (fresh []sendlimit.Event, err error) {
 	stored := map[string]bool{}
 	for chunk := range slices.Chunk(events, eventBatch) {

@@ -169,8 +169,7 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 }
 
 // EventsLogged returns a channel that receives a value after this process has committed events. A
-// value can stand for several commits. There is one channel for the store, so only one reader must
-// use it.
+// value can stand for several commits. The store has one channel, so it can have only one reader.
 func (s *Store) EventsLogged() <-chan struct{} { return s.eventsLogged }
 
 func (s *Store) signalEvents() {
@@ -246,7 +245,8 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	types := convertAll(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
-		if known := ident.Lookup(string(id)); known != ident.Zero { // ident.Zero is the tenant of events without a tenant, so it must not match
+		// ident.Zero is the tenant of events without a tenant, so it must not match.
+		if known := ident.Lookup(string(id)); known != ident.Zero {
 			tenants = append(tenants, known)
 		}
 	}
@@ -433,8 +433,8 @@ func (s *Store) dropLog(ctx context.Context, owner string, before time.Time) (dr
 }
 
 // dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
-// event. It stops at the first event that is not older than before. It does not look for older
-// events after that one, which can exist because the clocks of processes differ.
+// event. It stops at the first event that is not older than before. After that event there can be
+// older ones, because the clocks of processes differ. It does not delete those.
 func (s *Store) dropLogBatch(ctx context.Context, owner string, before time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow

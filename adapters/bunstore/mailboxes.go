@@ -242,8 +242,8 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
 }
 
-// mailboxesOfDomain returns the mailboxes of a domain. It returns separately those that count as
-// missing.
+// mailboxesOfDomain returns the mailboxes of a domain. It returns the mailboxes that count as missing
+// separately.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	ofDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).

@@ -26,7 +26,7 @@ import (
 type site struct {
 	file     string
 	pos, end int
-	where    string // the place in the source, for messages
+	where    string // the file and the line, for messages
 	mutants  []string
 }
 

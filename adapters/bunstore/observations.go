@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// observationRow holds when the parts of a row were last observed, and since when the platform does
-// not show the row's object. It is stored in one of the tables below.
+// observationRow contains when the parts of a row were last observed, and since when the platform
+// does not show the row's object. It is stored in one of the tables below.
 type observationRow struct {
 	bun.BaseModel `bun:"table:domain_observations,alias:o"`
 
@@ -198,7 +198,8 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...change[do
 			return err
 		}
 		if c.after.Observed != c.before.Observed || !c.after.MissingSince.Equal(c.before.MissingSince) {
-			rows = append(rows, domainObservation(owner, c.after)) // a read of the DNS is not an observation of the platform
+			// A read of the DNS is not an observation of the platform.
+			rows = append(rows, domainObservation(owner, c.after))
 		}
 		emitDomain(ctx, owner, c)
 	}

@@ -186,7 +186,8 @@ func exempt(statement string, used map[string]bool) bool {
 	return false
 }
 
-// withoutOneCondition returns the statement with each condition on the account removed in turn.
+// withoutOneCondition returns a variant of the statement for each condition on the account. The
+// variant lacks this condition.
 func withoutOneCondition(statement string) []string {
 	if strings.HasPrefix(statement, "INSERT") {
 		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// forgottenRow is a domain that discoveries leave out if it has no row. If the domain has a row,
-// its removal at the platform began at ForgottenAt.
+// forgottenRow is a domain that discoveries ignore if it has no row in domains. If the domain has a
+// row, its removal at the platform began at ForgottenAt.
 type forgottenRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
@@ -271,8 +271,8 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 	})
 }
 
-// dropMailbox deletes a mailbox and records its unblock. It does not delete but hides a mailbox
-// with an intended block, because only a pass can find out whether the mailbox is blocked.
+// dropMailbox deletes a mailbox and records its unblock. A mailbox with an intended block is hidden
+// instead of deleted, because only a pass can find out whether the mailbox is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	gone, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
 	if err != nil {

@@ -84,9 +84,9 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 	})
 }
 
-// TestChangeBetweenTwoRemovals checks that a repeated removal reports a change of the domain that
-// was stored after the first removal began.
-func TestChangeBetweenTwoRemovals(t *testing.T) {
+// TestRepeatedRemovalReportsAnEarlierChange checks that a repeated removal reports a change of the
+// domain that was stored after the first removal began.
+func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
@@ -274,7 +274,7 @@ func TestRemovedMailboxIsUnblocked(t *testing.T) {
 		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
 		_, err := s.db.NewUpdate().Model((*mailboxRow)(nil)).Set("blocked_at = ?", now).Where("account_id = ?", string(ann)).Where("id = ?", m.ID).Exec(t.Context())
 		must(t, "block", err)
-		state := sendTenantRow{AccountID: string(ann), TenantID: d.TenantID, Place: sendlimit.DefaultTimeZone, DueAt: now}
+		state := sendTenantRow{AccountID: string(ann), TenantID: d.TenantID, TimeZone: sendlimit.DefaultTimeZone, DueAt: now}
 		_, err = s.db.NewInsert().Model(&state).Exec(t.Context())
 		must(t, "add enforcement", err)
 		m.TenantGUID = guid(1)

@@ -300,7 +300,7 @@ func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
 		fixture.saveCounts(t, s, run, 7)
 		block := fixture.blockChange(0, 8)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), run, doneChanges(block)))
-		for range 2 { // the clock of the sync is behind the clock of the block
+		for range 2 { // the clock of the sync lags behind the clock of the block
 			saveSync(t, s, fixture.owner, fixture.guid, saveTime.Add(-time.Minute), fixture.boxes[1].Address)
 		}
 		events := fixture.requireEvents(t, s, fixture.unblockEvent(0, 7, 6), block.Event)
@@ -511,8 +511,8 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 	c.cut = nil
 }
 
-// TestChangeAndEventAreOneTransaction cancels the caller's context at each statement of a change in
-// turn. Either both the block and its event are stored, or neither.
+// TestChangeAndEventAreOneTransaction repeats a change and cancels the caller's context at a
+// different statement each time. Either both the block and its event are stored, or neither.
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}

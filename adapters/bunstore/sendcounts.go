@@ -26,7 +26,7 @@ type dayCountRow struct {
 	AccountID string `bun:",pk"`
 	MailboxID string `bun:",pk"`
 	DayStart  time.Time
-	Settled   int
+	Final     int `bun:"settled"`
 	Recent    int
 	// CountedAt is the time of the reading that last changed or completed the count. For a partial
 	// count it is the start of the day.
@@ -34,7 +34,7 @@ type dayCountRow struct {
 }
 
 func (r dayCountRow) count() sendlimit.Count {
-	return sendlimit.Count{Day: r.DayStart.UTC(), Final: r.Settled, Recent: r.Recent, Partial: !r.CountedAt.After(r.DayStart)}
+	return sendlimit.Count{Day: r.DayStart.UTC(), Final: r.Final, Recent: r.Recent, Partial: !r.CountedAt.After(r.DayStart)}
 }
 
 // countRetention is how long a count is kept after the last reading that can change it.
@@ -126,7 +126,7 @@ func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailbox
 	for _, id := range mailboxIDs {
 		for _, count := range c.Boxes[id] {
 			row := dayCountRow{AccountID: state.AccountID, MailboxID: id, DayStart: storedTime(count.Day),
-				Settled: count.Final, Recent: count.Recent, CountedAt: storedTime(c.At)}
+				Final: count.Final, Recent: count.Recent, CountedAt: storedTime(c.At)}
 			if count.Partial {
 				row.CountedAt = row.DayStart
 			}
@@ -198,7 +198,7 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 
 // sendingRow is a tenant joined with one of its counted mailboxes.
 type sendingRow struct {
-	Place        string
+	TimeZone     string
 	Paid         int
 	Trial        int
 	ReadAt       time.Time
@@ -211,7 +211,7 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 	var rows []sendingRow
 	err := s.db.Run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS place").
+		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS time_zone").
 			ColumnExpr("tl.paid, tl.trial, tl.read_at, m.sends_today, m.sends_today_at").
 			Join(sendStateOfTenant).
 			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
@@ -230,7 +230,7 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 
 func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	first := rows[0]
-	timeZone, err := sendlimit.TimeZone(cmp.Or(first.Place, sendlimit.DefaultTimeZone))
+	timeZone, err := sendlimit.TimeZone(cmp.Or(first.TimeZone, sendlimit.DefaultTimeZone))
 	if err != nil {
 		return tenant.Sending{}, fmt.Errorf("the tenant's day: %w", err)
 	}
@@ -270,8 +270,9 @@ const (
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
 )
 
-// SendHealth implements ports.SendWatch.
-func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (health ports.SendHealth, err error) {
+// SendHealth implements ports.SendWatch. A tenant lags if it was last counted before the time
+// lagging.
+func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health ports.SendHealth, err error) {
 	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
 		health = ports.SendHealth{}
 		if err := longestDue(ctx, s, tx, now, &health); err != nil {
@@ -281,7 +282,7 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (health p
 			Where(limitedTenant)
 		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
-			storedTime(behind), storedTime(now.Add(maxClockSkew)), storedTime(behind), storedTime(behind.Add(-maxMarkLag))).
+			storedTime(lagging), storedTime(now.Add(maxClockSkew)), storedTime(lagging), storedTime(lagging.Add(-maxMarkLag))).
 			Scan(ctx, &health.Limited, &health.Behind); err != nil {
 			return err
 		}

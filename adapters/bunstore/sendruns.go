@@ -23,9 +23,9 @@ import (
 type sendTenantRow struct {
 	bun.BaseModel `bun:"table:send_tenants,alias:st"`
 
-	AccountID   string `bun:",pk"`
-	TenantID    string `bun:",pk"`
-	Place       string
+	AccountID   string    `bun:",pk"`
+	TenantID    string    `bun:",pk"`
+	TimeZone    string    `bun:"place"`
 	Mark        time.Time `bun:",nullzero"`
 	DueAt       time.Time
 	Epoch       int64
@@ -33,7 +33,7 @@ type sendTenantRow struct {
 }
 
 func (r sendTenantRow) run(id string) ports.SendRun {
-	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
+	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.TimeZone, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
 // These conditions join rows of one account. Each of them compares account ids. A statement without
@@ -54,8 +54,8 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 const maxClockSkew = 5 * time.Minute
 
 // isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. A due time
-// that is later than now plus sendlimit.MaxInterval plus maxClockSkew can only come from a wrong
-// clock. The tenant then counts as due.
+// that is later than now plus sendlimit.MaxInterval plus maxClockSkew can only come from clock
+// skew. The tenant then counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
@@ -81,12 +81,12 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
 		due := enforceable(db.NewSelect()).ColumnExpr("t.account_id, t.guid, "+dueSince+" AS since").
-			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS place").
+			ColumnExpr("row_number() OVER (PARTITION BY t.account_id ORDER BY "+dueSince+", t.id) AS nth").
 			Join(sendStateOfTenant).
 			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
-			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
+			OrderExpr("due.nth + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.DueTenant, 0, len(rows))
 	for _, r := range rows {
@@ -108,7 +108,7 @@ func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tena
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Where(isDue("st.due_at"), isDueArgs(now)...).Where("st.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
@@ -195,7 +195,7 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 		if err != nil {
 			return err
 		}
-		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, Place: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
+		row = sendTenantRow{AccountID: accountKey(owner), TenantID: id, TimeZone: sendlimit.DefaultTimeZone, DueAt: storedTime(since), Epoch: 1}
 		return tx.NewInsert().Model(&row).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).
 			On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("epoch = st.epoch + 1").Set("leased_until = EXCLUDED.leased_until").
 			Returning("*").Scan(ctx)
@@ -240,11 +240,11 @@ func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time
 type heldTenantRow struct {
 	tenantRow `bun:",extend"`
 
-	Place string `bun:",scanonly"`
+	TimeZone string `bun:",scanonly"`
 }
 
 func heldTenantQuery(db bun.IDB, row *heldTenantRow, id tenant.GUID) *bun.SelectQuery {
-	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS place").
+	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS time_zone").
 		Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
 		Join(sendStateOfTenant).
 		Where("h.guid = ?", ident.Lookup(string(id)))
@@ -263,7 +263,7 @@ func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.Ac
 	err := s.db.Run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
 		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
 	})
-	return cmp.Or(held.Place, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err
+	return cmp.Or(held.TimeZone, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err
 }
 
 // SetTimeZone implements ports.TenantTimeZones.
@@ -274,10 +274,10 @@ func (s *Store) SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string
 		if err := orTenantNotHeld(s.db.LockRows(heldTenantQuery(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
-		if cmp.Or(held.Place, sendlimit.DefaultTimeZone) == timeZone {
+		if cmp.Or(held.TimeZone, sendlimit.DefaultTimeZone) == timeZone {
 			return nil
 		}
-		row := sendTenantRow{AccountID: held.AccountID, TenantID: held.ID, Place: storedText(timeZone), DueAt: storedTime(time.Unix(0, 0))}
+		row := sendTenantRow{AccountID: held.AccountID, TenantID: held.ID, TimeZone: storedText(timeZone), DueAt: storedTime(time.Unix(0, 0))}
 		if _, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, tenant_id) DO UPDATE").Set("place = EXCLUDED.place").
 			Set("mark = NULL").Set("due_at = EXCLUDED.due_at").Set("epoch = st.epoch + 1").Set("leased_until = 0").Exec(ctx); err != nil {
 			return err

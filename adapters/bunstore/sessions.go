@@ -110,12 +110,13 @@ func updatePendingSession(tx bun.IDB, owner, integrationID, mailboxID string) *b
 
 // savePendingConnection sets the connection of a new session to pending. It does not change the
 // connection of a mailbox that is connected or being disconnected. Otherwise a failed session would
-// release the mailbox while its account still exists at the platform.
+// release the mailbox while its account still exists at the platform. The statuses are those of
+// ConnectionStatus.UnaffectedBySession.
 func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
 		Set("updated_at = EXCLUDED.updated_at").Where("mc.status NOT IN (?, ?)",
-		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx) // see ConnectionStatus.UnaffectedBySession
+		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx)
 	return err
 }
 

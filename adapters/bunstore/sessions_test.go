@@ -96,7 +96,8 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			makesItOver bool
 		}{
 			{"one that was opened", true, minutes(9), minutes(9), false},
-			{"one that was opened, past its end", true, minutes(30), minutes(30), false}, // the platform must be asked first
+			// The platform must be asked first.
+			{"one that was opened, past its end", true, minutes(30), minutes(30), false},
 			{"one that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"one that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
 			{"one that was never opened, past its end", false, minutes(11), minutes(0), true},
@@ -324,7 +325,8 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 		session := fixture.beginSession(t, s, fixture.one, 0, 1)
 		here := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
 		here.ID = connectionID(1)
-		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), here) // the account was removed, so the mailbox is free
+		// The account was removed, so the mailbox is free.
+		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), here)
 		there := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
 		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
 		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)

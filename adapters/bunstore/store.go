@@ -225,9 +225,9 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	ports.RecordChange(ctx)
 }
 
-// storedText replaces bytes that PostgreSQL rejects, because texts from providers can contain any
-// byte. It puts a replacement character in their place. If it deleted them, "a\x00b" does not
-// become "ab".
+// storedText replaces each sequence of bytes that PostgreSQL rejects by a replacement character.
+// Texts from providers can contain any byte. Without the bytes, "a\x00b" would become "ab", which is
+// a different text.
 func storedText(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }

@@ -151,7 +151,7 @@ type addedDeliveries struct {
 }
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
-// once. The others are claimed when a try of that endpoint ends.
+// once. The others are claimed when a try of that endpoint has finished.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -227,7 +227,8 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 			w, o := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
 			due := strings.Fields(o.Due)
-			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] { // the end of a try in progress claims the others
+			// The other due deliveries are claimed when a try in progress has finished.
+			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
 					break

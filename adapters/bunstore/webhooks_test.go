@@ -57,7 +57,7 @@ func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at ti
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
 
-// slotsOf returns slots of a claimer that knows all endpoints as proven, unless they are failing.
+// slotsOf returns slots with which all endpoints count as proven, unless they are failing.
 func slotsOf(all, failing int) ports.Slots {
 	return ports.Slots{All: all, Unproven: failing, Failing: failing, Conduct: func(string) webhook.Conduct { return webhook.Conduct{Accepted: true} }}
 }
@@ -213,7 +213,7 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 	})
 }
 
-func TestAccountsBehind(t *testing.T) {
+func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b, c := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
 		for _, owner := range []access.AccountID{a, b, c} {
@@ -269,7 +269,8 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
 			got, err := claimWith(t, s, slotsOf(3, 0), now, hook)
-			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // another claim has locked the webhook
+			// An empty result means that another claim has locked the webhook.
+			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 {
 				got, err = claimWith(t, s, slotsOf(3, 0), now, hook)
 			}
 			mu.Lock()
@@ -376,7 +377,7 @@ func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 	})
 }
 
-func TestRedeliverAndReplay(t *testing.T) {
+func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		hook, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
@@ -498,7 +499,7 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 	})
 }
 
-func TestDueWebhooksAndHealth(t *testing.T) {
+func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
 		var hooks []webhook.Webhook
@@ -782,7 +783,8 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
 				return err
 			}
-			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // so that a claim that waits for the lock fails
+			// The timeout makes a claim fail that waits for the lock.
+			waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			got, err := s.ClaimDeliveries(waiting, convertAll([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
 			must(t, "claim", err)

@@ -59,9 +59,9 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUnresolvedTargets checks that a target has no values when the resolvers return an error code.
+// TestTargetIsUnansweredOnlyIfNoResolverResponds checks that a target has no values when the resolvers return an error code.
 // When no resolver responds, the target is unanswered and the read is incomplete.
-func TestUnresolvedTargets(t *testing.T) {
+func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
 	referral := changedStandard(t, func(m, q *wire.Msg) {
 		if strings.HasPrefix(q.Question[0].Name, "_dmarc.") {

@@ -191,7 +191,8 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 		}
 	}
 	if silent && ctx.Err() == nil {
-		r.parentAddrs.put(parentName, nil) // cache the failure, so that later reads do not wait for these servers
+		// The failure is cached, so that later reads do not wait for these servers.
+		r.parentAddrs.put(parentName, nil)
 	}
 	return referral{}
 }

@@ -79,9 +79,9 @@ example.test. 300 IN NS ns2.example.test.
 	}
 }
 
-// TestDelegationToLameServers checks a zone that no server serves. For such a zone a resolver
+// TestDelegationToLameServersIsReadFromTheParentZone checks a zone that no server serves. For such a zone a resolver
 // answers SERVFAIL, so the delegation comes from the parent zone.
-func TestDelegationToLameServers(t *testing.T) {
+func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 	env := newFixture(t, registry)
 	env.resolver.failOn("example.test.")
 	env.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
@@ -115,7 +115,7 @@ func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-func TestDNSSEC(t *testing.T) {
+func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(m, q *wire.Msg)

@@ -44,7 +44,7 @@ func onlyFor(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
 	}
 }
 
-func TestStateOfASecondServer(t *testing.T) {
+func TestStateOfASecondServerIsReported(t *testing.T) {
 	notOurs := func(m, _ *wire.Msg) { m.Authoritative = false }
 	upward := func(m, q *wire.Msg) {
 		m.Authoritative, m.Answer = false, nil
@@ -116,7 +116,7 @@ func TestStateOfASecondServer(t *testing.T) {
 	}
 }
 
-func TestNoServerAnswers(t *testing.T) {
+func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.2", respondWith(wire.RcodeRefused))
 	got := env.read("example.test")

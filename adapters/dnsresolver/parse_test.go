@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPublicAddresses(t *testing.T) {
+func TestInternalAddressesAreNotPublic(t *testing.T) {
 	for a, want := range map[string]bool{
 		"1.1.1.1": true, "2606:4700::1111": true, "172.32.0.1": true, "100.128.0.1": true, "::ffff:1.1.1.1": true,
 		"127.0.0.1": false, "10.1.2.3": false, "172.16.0.1": false, "192.168.1.1": false, "100.64.0.1": false,
@@ -87,7 +87,7 @@ func TestDifferentlySplitTXTRecordsAreTwo(t *testing.T) {
 	}
 }
 
-func TestTXTContentRoundTrip(t *testing.T) {
+func TestTXTContentSurvivesARoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "raw")
 		rr := &wire.TXT{Hdr: wire.RR_Header{Name: "t.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}}
@@ -165,7 +165,7 @@ func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	}
 }
 
-func TestZoneOf(t *testing.T) {
+func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 	soa := func(name string) wire.RR {
 		return &wire.SOA{Hdr: wire.RR_Header{Name: name, Rrtype: wire.TypeSOA}}
 	}

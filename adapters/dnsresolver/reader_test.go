@@ -149,7 +149,7 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 	}
 }
 
-func TestZoneThatCannotBeFound(t *testing.T) {
+func TestReadSaysWhyAZoneWasNotFound(t *testing.T) {
 	root := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
 	for _, tt := range []struct{ name, resolver, domain, reason string }{
 		{"the domain is not registered", root, "example.test", "not_delegated"},
@@ -167,7 +167,7 @@ func TestZoneThatCannotBeFound(t *testing.T) {
 	}
 }
 
-func TestReadWithoutResolvers(t *testing.T) {
+func TestReadWithoutResolversFindsNoZone(t *testing.T) {
 	got, err := dnsresolver.New(dnsresolver.Options{Resolvers: []string{"nonsense"}}).Read(t.Context(), "ann", "example.test")
 	if err != nil || got.Reason != "zone_cut_unknown" {
 		t.Fatalf("got %q, %v", got.Reason, err)

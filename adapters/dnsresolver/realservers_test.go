@@ -66,13 +66,13 @@ const mail = `@ MX 0 mail.example.net.
 _dmarc TXT "v=DMARC1; p=none"
 `
 
-// TestTwoPowerDNS reads zones whose two servers differ or fail.
-func TestTwoPowerDNS(t *testing.T) {
+// TestDifferencesBetweenTwoPowerDNSServersAreReported reads zones whose two servers differ or fail.
+func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	one, two := newPowerDNS(t), newPowerDNS(t)
 	const none = "none"
 	for i, tt := range []struct {
 		name          string
-		first, second string // an empty second means the records of first; none means that the server lacks the zone
+		first, second string // none: the server lacks the zone; an empty second: the records of first
 		serial        int    // SOA serial of the second server
 		want          expectation
 	}{
@@ -143,9 +143,9 @@ func setsOf(s dns.ZoneRead) []string {
 	return out
 }
 
-// TestPowerDNSAndBIND reads zones that both servers serve. The answers of both servers must lead to
+// TestPowerDNSAndBINDLeadToTheSameSets reads zones that both servers serve. The answers of both servers must lead to
 // the same sets.
-func TestPowerDNSAndBIND(t *testing.T) {
+func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	var big, bigShown strings.Builder
 	for i := range 50 {
 		fmt.Fprintf(&big, "@ TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
@@ -221,9 +221,9 @@ func TestPowerDNSAndBIND(t *testing.T) {
 	}
 }
 
-// TestDNAME checks zones with DNAME records. BIND answers with CNAMEs that it synthesises from a
+// TestNamesBelowADNAMEAreFollowed checks zones with DNAME records. BIND answers with CNAMEs that it synthesises from a
 // DNAME.
-func TestDNAME(t *testing.T) {
+func TestNamesBelowADNAMEAreFollowed(t *testing.T) {
 	server := newBIND(t, "old.test", "new.test")
 	server.load(t, "old.test", records(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
 	server.load(t, "new.test", records(t, "new.test", "selector1.keys CNAME k.test.\n"))
@@ -240,9 +240,9 @@ func TestDNAME(t *testing.T) {
 	}
 }
 
-// TestChildZoneAtTheSameServer checks that a child zone is found although the server also serves
+// TestChildZoneAtTheSameServerIsFound checks that a child zone is found although the server also serves
 // the child zone and therefore sends no referral.
-func TestChildZoneAtTheSameServer(t *testing.T) {
+func TestChildZoneAtTheSameServerIsFound(t *testing.T) {
 	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
 		t.Run(name, func(t *testing.T) {
 			server := newPowerDNS(t)

@@ -12,9 +12,10 @@ import (
 )
 
 // Limits on concurrent questions. They protect this process and the servers from overload.
-// Questions to resolvers and to the registries' servers have separate slots, because each read
-// needs them: slow servers of domains must not use these slots up. The owners of domains choose
-// those servers.
+//
+// The owners of domains choose the servers of their domains, and these can be slow. Each read also
+// needs the resolvers and the registries' servers. Questions to those have separate slots, so that
+// slow servers of domains cannot use up all slots.
 const (
 	maxToServers  = 128
 	maxToTrusted  = 64

@@ -21,8 +21,8 @@ type CrashingProcess struct {
 	dead        bool
 }
 
-// NewCrashingProcess returns a process that completes the given number of steps and crashes at the
-// next step. If afterEffect is true, it crashes after the effect of that step, otherwise before it.
+// NewCrashingProcess returns a process that completes this number of steps and crashes at the next
+// step. If afterEffect is true, it crashes after the effect of that step, otherwise before it.
 func NewCrashingProcess(steps int, afterEffect bool) *CrashingProcess {
 	return &CrashingProcess{left: steps, afterEffect: afterEffect}
 }

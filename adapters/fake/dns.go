@@ -37,8 +37,7 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// Trouble makes every read incomplete for the given reason. An empty reason makes later reads
-// complete.
+// Trouble makes every read incomplete for this reason. An empty reason makes later reads complete.
 func (d *DNS) Trouble(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,8 +134,8 @@ func content(r dns.Record) string {
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// referenced returns the names that a read needs besides its own domain. It omits names that are in
-// no zone.
+// referenced returns the records of the names that a read needs besides its own domain. It omits
+// names that are in no zone.
 func (d *DNS) referenced(n dns.Needs) dns.Referenced {
 	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.Exchange{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {

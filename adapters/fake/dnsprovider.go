@@ -24,7 +24,7 @@ type DNSProvider struct {
 
 var _ ports.DNSProvider = (*DNSProvider)(nil)
 
-// AddZone adds a zone with SOA, NS and the given record sets.
+// AddZone adds a zone with SOA, NS and these record sets.
 func (p *DNSProvider) AddZone(name string, sets ...dns.RRSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,8 @@ func TestUnusedBucketsAreDropped(t *testing.T) {
 			next = now + 10*time.Minute
 		}
 	}
-	if n := len(c.current) + len(c.previous); n > 1300 { // two generations of 600 s each, one key per second
+	// There are two generations of 600 s each, and one key per second.
+	if n := len(c.current) + len(c.previous); n > 1300 {
 		t.Errorf("%d buckets are kept", n)
 	}
 }

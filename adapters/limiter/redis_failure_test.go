@@ -93,7 +93,8 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	server, log := testserver.NewRedis(t), &logBuffer{}
 	client := redisClient(t, server)
 	l := openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: hang, Log: slog.New(slog.NewJSONHandler(log, nil))})
-	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil { // now each write fails
+	// From now on each write fails.
+	if _, err := redis.DoContext(client, t.Context(), "CONFIG", "SET", "maxmemory", "1"); err != nil {
 		t.Fatal(err)
 	}
 	if n := countAllowed(50, bucket(12), l); n != 12 {
@@ -160,7 +161,8 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	if n := countAllowed(10, b, l); n != 2 {
 		t.Fatalf("%d passed", n)
 	}
-	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil { // a clock far ahead has the same effect
+	// A clock far ahead has the same effect.
+	if _, err := redis.DoContext(client, t.Context(), "DEL", "tenantry:bucket:"+b.Key); err != nil {
 		t.Fatal(err)
 	}
 	if n := countAllowed(10, b, l); n != 0 {

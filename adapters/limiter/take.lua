@@ -9,8 +9,8 @@ local bucket, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- After a change of the server the clock may be behind the times in the list. If it is
--- behind by more than a window, the list would block for long, so it is deleted.
+-- After a change of the server the clock may be earlier than the times in the list. If it
+-- is earlier by more than a window, the list would block for long, so it is deleted.
 local newest = tonumber(redis.call('LINDEX', bucket, -1))
 if newest and newest > now + window then
   redis.call('DEL', bucket)

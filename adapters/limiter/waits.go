@@ -14,8 +14,8 @@ import (
 
 var _ ports.Waits = (*Limiter)(nil)
 
-// Wait implements ports.Waits. The process also stores its own waits, so they hold even if Redis
-// fails or loses its data.
+// Wait implements ports.Waits. The process also stores its own waits, so they stay in force even
+// if Redis fails or loses its data.
 func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
 	left := l.waits.extend(scope, l.local.clock(), atLeast)
 	if l.shared == nil {

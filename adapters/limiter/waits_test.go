@@ -19,7 +19,7 @@ func expectWait(t *testing.T, w ports.Waits, scope string, want time.Duration) {
 	}
 }
 
-func TestWaits(t *testing.T) {
+func TestWaitsLastAsLongAsRequestedInAllReplicas(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
 		l := open(t, limiter.Options{})
@@ -32,7 +32,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// testWaits sets waits through a, and checks that b knows these waits.
+// testWaits sets waits through a, and checks that b returns these waits.
 func testWaits(t *testing.T, a, b ports.Waits) {
 	if left := a.Wait(t.Context(), "tenant", 2*time.Hour); left != 2*time.Hour {
 		t.Errorf("%s left of a new wait", left)

@@ -38,7 +38,9 @@ func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string
 		}
 		all[periodic.Kind] = func(ctx context.Context, w ports.Wakeup) error {
 			at := nextRun(periodic, w.At)
-			if now := time.Now(); now.After(w.At) { // otherwise the clock of this process lags behind that of the queue
+			// If the clock of this process lags behind the clock of the queue, now can be before
+			// w.At. The next run must still be after w.At.
+			if now := time.Now(); now.After(w.At) {
 				at = nextRun(periodic, now)
 			}
 			if err := q.Wake(ctx, ports.Wakeup{Kind: periodic.Kind, ID: wakeupID(at), At: at}); err != nil {

@@ -127,8 +127,8 @@ func (r *River) assemble() error {
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
 	// Replicas that start together each run a periodic job and enqueue its next run. The id of its
-	// wake-up is the time of the next run, so the queue keeps only one of these wake-ups. That also
-	// holds while a run is in progress.
+	// wake-up is the time of the next run, so the queue keeps only one of these wake-ups. This is also
+	// true while a run is in progress.
 	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ type scheduler struct {
 	waiting     map[jobKey]*entry             // wake-ups whose job is not active, due or not
 	later       entryHeap                     // the entries of waiting that are not due
 	due         map[access.AccountID][]*entry // the entries of waiting that are due, by group
-	rotation    []access.AccountID            // groups with due entries, in the order in which they are served
+	rotation    []access.AccountID            // groups with due entries, in the order of service
 	active      map[jobKey]bool               // jobs whose handler runs
 	rerun       map[jobKey]*entry             // wake-ups that arrived while their job was active
 	busy        map[access.AccountID]int      // number of running handlers, by group

@@ -76,15 +76,15 @@ WITH RECURSIVE waiting AS (
 	SELECT greatest(1, $2::int / (1 + count(*))) AS size
 	FROM (SELECT fairness_group FROM due UNION SELECT fairness_group FROM busy) AS having_work
 ), picked AS (
-	SELECT turn.kind, turn.id FROM due CROSS JOIN share LEFT JOIN busy USING (fairness_group)
+	SELECT candidate.kind, candidate.id FROM due CROSS JOIN share LEFT JOIN busy USING (fairness_group)
 	CROSS JOIN LATERAL (
 		SELECT kind, id, due_at, row_number() OVER (ORDER BY due_at, kind, id) AS number FROM (
 			SELECT kind, id, due_at FROM wakeup
 			WHERE admitted_by IS NULL AND wakeup.fairness_group = due.fairness_group AND due_at <= now()
 			ORDER BY due_at, kind, id LIMIT greatest(0, share.size - coalesce(busy.handlers, 0))
 		) AS oldest
-	) AS turn
-	ORDER BY turn.number, turn.due_at LIMIT greatest(0, $2::int - (SELECT coalesce(sum(handlers), 0) FROM busy))
+	) AS candidate
+	ORDER BY candidate.number, candidate.due_at LIMIT greatest(0, $2::int - (SELECT coalesce(sum(handlers), 0) FROM busy))
 ), locked AS (
 	SELECT kind, id FROM wakeup JOIN picked USING (kind, id) WHERE admitted_by IS NULL FOR UPDATE OF wakeup SKIP LOCKED
 )

@@ -92,9 +92,9 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	}
 }
 
-// TestStagedRotationForReplicas checks that a replica on which a key is still staged opens secrets
+// TestReplicaOpensSecretsOfItsStagedKey checks that a replica on which a key is still staged opens secrets
 // of a replica on which this key is already primary.
-func TestStagedRotationForReplicas(t *testing.T) {
+func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
 	replica := filepath.Join(t.TempDir(), "keyset.json")
 	before := sealSecret(t, open(t, path))

@@ -101,7 +101,7 @@ func TestSealedDataHidesTheSecret(t *testing.T) {
 	}
 }
 
-func TestKeysetFile(t *testing.T) {
+func TestKeysetFileIsPrivateAndCreatedOnlyOnRequest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data", "keyset.json")
 	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err == nil {
 		t.Fatal("a missing keyset opens")

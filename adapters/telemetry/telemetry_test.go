@@ -34,8 +34,8 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 	}
 }
 
-// TestServiceNameFromEnvironment checks that OTEL_SERVICE_NAME overrides the name of the service.
-func TestServiceNameFromEnvironment(t *testing.T) {
+// TestServiceNameComesFromEnvironment checks that OTEL_SERVICE_NAME overrides the name of the service.
+func TestServiceNameComesFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
 	res, err := identity(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})

@@ -118,9 +118,9 @@ func answer(query []byte, lookup func(string) ([]string, bool)) []byte {
 }
 
 // TestForbiddenURLsAreRefused checks that each URL is refused when a webhook is created. It also
-// sends a message to each, because the check of the connection must not depend on the first check.
-// The sender itself must refuse. At most of these addresses no server listens, so any other error
-// would prove nothing.
+// sends a message to each URL, because the check of the connection must not depend on the first
+// check. The test requires the sender's own refusal. At most of these addresses no server listens,
+// so another error would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
 		t.Fatalf("only %d URLs", len(forbiddenURLs))
@@ -271,7 +271,7 @@ func TestMessagesAreSent(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"": 0, "x": 0, "-5": 0, "1.5": 0, "30": 30 * time.Second, "86400": 24 * time.Hour,

@@ -85,7 +85,8 @@ func postgresKind(code string) error {
 	case "40001", "40P01", "55P03", // serialization failure, deadlock, lock not available
 		"0A000": // a statement prepared before a migration; the driver discards it
 		return errConflict
-	case "57P01", "57P02", "57P03", "53300", "25006", // the server stops, crashed or starts, has too many connections, or is a standby
+	case "57P01", "57P02", "57P03", // the server stops, crashed or starts
+		"53300", "25006", // too many connections, or the server is a standby
 		"28P01", "28000", "3D000": // wrong password, user or database
 		return errUnavailable
 	}
@@ -149,7 +150,7 @@ func unavailableFault(err error) error {
 	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(UnavailableRetry, "%s", detail), err)
 }
 
-// Wrap adds the operation to an error, and turns an unavailable database into a fault. It returns
+// Wrap adds the operation to an error of a database, see Translate and unavailableFault. It returns
 // nil for nil.
 func Wrap(ctx context.Context, operation string, err error) error {
 	if err == nil {

@@ -33,7 +33,7 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestSQLitePragmas(t *testing.T) {
+func TestSQLiteConnectionsHaveTheirPragmas(t *testing.T) {
 	for synchronous, want := range map[string]string{"": "1", "FULL": "2"} {
 		s, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
 		must(t, "open", err)
@@ -76,7 +76,7 @@ func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 	}
 }
 
-func TestPing(t *testing.T) {
+func TestPingFailsAfterClose(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s, err := Open(t.Context(), url(t), Options{})
 		must(t, "open", err)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package databasetest makes empty databases of each kind for tests. The tests of a package share
-// one PostgreSQL database, with a schema for each test: creating and dropping a database for each
-// test would cost more than most tests do. Only tests import it.
+// Package databasetest creates empty databases of each kind for tests. Only tests import it.
+//
+// The tests of a package share one PostgreSQL database, with a schema for each test. Creating and
+// dropping a database for each test would take longer than most tests.
 package databasetest
 
 import (

@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// Inspection is a database opened for checks only. Unlike database.Open, Inspect creates no file,
-// changes no pragma and does not migrate. It can run while others use the database.
+// Inspection is a database that is open for checks only. Unlike database.Open, Inspect creates no
+// file and does not change the journal mode. It can run while others use the database.
 type Inspection struct {
 	Kind    string // SQLite or PostgreSQL
 	Version string

@@ -67,7 +67,8 @@ func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Orde
 
 func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
 	t.Helper()
-	defer func() { // a failure in a bubble of testing/synctest ends the test, so only a deferred call runs after it
+	// A failure in a bubble of testing/synctest ends the test. Only a deferred call runs after it.
+	defer func() {
 		if t.Failed() {
 			t.Logf("in the order %s", strings.Join(o.steps, " "))
 		}
