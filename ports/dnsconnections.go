@@ -22,8 +22,8 @@ type DNSConnections interface {
 	// DNSConnection returns a connection of the account, or of any account if owner is empty, with
 	// its sealed credential. It fails with dns_connection_not_found.
 	DNSConnection(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, []byte, error)
-	// SaveDNSConnectionTest stores Status, ZonesVisible and TestedAt, unless the stored test is newer. It fails with
-	// dns_connection_not_found.
+	// SaveDNSConnectionTest stores Status, ZonesVisible and TestedAt, unless the stored test is
+	// newer. It fails with dns_connection_not_found.
 	SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Connection) error
 	// RemoveDNSConnection deletes a connection and its credential. It fails with
 	// dns_connection_not_found.

@@ -24,19 +24,19 @@ type Domains interface {
 	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
 	// domain has a row already, it returns that row, in which Added says whether the domain was
 	// added. A missing domain becomes a reservation again. If the row is a reservation already, it
-	// renews it and sets ReservedBefore. ReservedAt is later than that of every earlier reservation of
-	// the row that counts. If Removals has removed the domain, discoveries may find it
-	// again, and if a removal has begun, a later one is not its repetition. It runs in one
-	// transaction under a lock on the tenant. It fails with tenant_not_found, or with
-	// domain_limit_reached if the domain needs a new reservation and the tenant has max rows.
-	// Reservations count, missing domains do not.
+	// renews it and sets ReservedBefore. ReservedAt is later than that of every earlier reservation
+	// of the row that counts. If Removals has removed the domain, discoveries may find it again,
+	// and if a removal has begun, a later one is not its repetition. It runs in one transaction
+	// under a lock on the tenant. It fails with tenant_not_found, or with domain_limit_reached if
+	// the domain needs a new reservation and the tenant has max rows. Reservations count, missing
+	// domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// WithdrawReservation takes back a reservation that renewed an earlier one, which then counts
 	// again. It does nothing if a different request has reserved the domain since.
 	WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error
-	// ReleaseDomain deletes an unfinished reservation. If the domain was missing before, it is missing
-	// again, since the same time. It does nothing if a different request has reserved the domain after
-	// reservedAt.
+	// ReleaseDomain deletes an unfinished reservation. If the domain was missing before, it is
+	// missing again, since the same time. It does nothing if a different request has reserved the
+	// domain after reservedAt.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
 	// SaveDomain does the same as ChangeDomain and commits the completion with it.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error

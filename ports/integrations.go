@@ -56,7 +56,7 @@ type Connections interface {
 	// session that is Opened has a link, so the caller checks it at the platform and ends it before
 	// this call. Only one of several concurrent calls succeeds. BeginSession can fail like
 	// EligibleMailbox. After that check it fails with mailbox_already_connected_elsewhere if a
-	// different integration holds the mailbox (see integration.ConnectionStatus.Held), or with
+	// different integration has the mailbox (see integration.ConnectionStatus.Held), or with
 	// oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, staleBefore time.Time) error
 	// PendingSession returns the pending session of a mailbox at an integration. found is false if
@@ -69,7 +69,7 @@ type Connections interface {
 	// Only a pending session can change, with one exception: a connected session replaces an
 	// expired one, because the platform may report a success late. It does not if the mailbox's
 	// connection is disconnecting or disconnected. Otherwise SaveSession stores nothing and saved
-	// is false. It fails like BeginSession if a different integration holds the mailbox.
+	// is false. It fails like BeginSession if a different integration has the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// claimed is false if the session has ended or was already checked after the time since. Only

@@ -30,7 +30,7 @@ type Limiter interface {
 }
 
 // Waits holds the times before which a provider accepts no calls. Replicas that share a store also
-// share the waits. While the store is unavailable, each replica knows only its own waits.
+// share the waits. While the store is unavailable, each replica has only its own waits.
 type Waits interface {
 	// Wait makes all callers of a scope wait for at least the duration atLeast from now. It returns
 	// the remaining wait of the scope, 0 if there is none. With an atLeast of 0 it changes nothing.

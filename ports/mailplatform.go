@@ -96,8 +96,8 @@ type TenantDirectory interface {
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error
 	// RemoveDomain removes a domain from the tenant. It does nothing if the tenant has no such
-	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while it is
-	// the default domain.
+	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while it
+	// is the default domain.
 	RemoveDomain(ctx context.Context, name string) error
 }
 
@@ -150,7 +150,7 @@ type Mailboxes interface {
 	Rename(ctx context.Context, address, displayName string) error
 	// RemoveMailbox deletes a mailbox and its account by the object id, so that a new mailbox with
 	// the same address is never removed. It does nothing if neither the directory nor the mail
-	// server knows the id. It fails with outcome.NotReady while only the mail server knows the id.
+	// server has the id. It fails with outcome.NotReady while only the mail server has the id.
 	// Then either the directory does not show a new account yet, or the mail server still shows a
 	// deleted mailbox. The platform can restore both the mailbox and the account for the duration
 	// mailbox.Retention.

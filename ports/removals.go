@@ -20,23 +20,24 @@ type Removals interface {
 	// domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
 	// BeginDomainRemoval stores that a removal of the domain at the platform begins at the time at,
-	// and merges d as Domains.ChangeDomain does. From now on discoveries leave the domain out if its
-	// row is deleted. It fails with domain_not_found.
+	// and merges d as Domains.ChangeDomain does. If the row of the domain is deleted after that,
+	// discoveries do not store the domain again. It fails with domain_not_found.
 	BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (DomainRemoval, error)
-	// CancelDomainRemoval takes back the removal that began at the time at. It does nothing if the
-	// domain was removed or reserved since.
+	// CancelDomainRemoval deletes the record of the removal that began at the time at. It does
+	// nothing if the domain was removed or reserved since.
 	CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error
 	// RemoveDomain deletes a domain with its provisioning jobs. The policy of the domain is no
-	// longer in force. Discoveries leave the domain out until Domains.ReserveDomain reserves it
-	// again. It fails with domain_not_found or domain_in_use.
+	// longer in force. Discoveries ignore the domain until Domains.ReserveDomain reserves it again.
+	// It fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
-	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails with
-	// tenant_not_found or mailbox_not_found.
+	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails
+	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
-	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is unblocked
-	// with an event, as in SendRuns.SaveChanges, and the tenant becomes due. A mailbox with an
-	// intended block is only hidden, and a later discovery deletes it. Discoveries that began up to
-	// observation.ReplicaLag after now leave the mailbox out. It fails with mailbox_not_found.
+	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
+	// unblocked with an event, as in SendRuns.SaveChanges, and the tenant becomes due. A mailbox
+	// with an intended block is only hidden, and a later discovery deletes it. Discoveries that
+	// began up to observation.ReplicaLag after now ignore the mailbox. It fails with
+	// mailbox_not_found.
 	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *Completion) error
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the run no longer
 	// holds the tenant. It fails with policy_not_found.
@@ -45,11 +46,12 @@ type Removals interface {
 
 // DomainRemoval says what the beginning of a domain's removal found.
 type DomainRemoval struct {
-	// Repeated is true if an earlier removal has begun, less than domain.RemovalMemory before. A
-	// removal that was cancelled does not count, nor does one before Domains.ReserveDomain reserved
-	// the domain.
+	// Repeated is true if an earlier removal has begun less than domain.RemovalMemory before. An
+	// earlier removal does not count if it was cancelled, or if Domains.ReserveDomain reserved the
+	// domain after it.
 	Repeated bool
-	// MadeAnew is true if the earlier removal can have removed the domain, because the platform has
-	// shown it changed since then. See domain.Observed.Change.
+	// MadeAnew is true if the platform has shown a change of the domain since the earlier removal
+	// began. The earlier removal can then have removed the domain, and the platform can have a new
+	// one. See domain.Observed.Change.
 	MadeAnew bool
 }

@@ -29,7 +29,7 @@ type SendPolicies interface {
 	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
-	// RuledScopes lists the scopes for which the mail platform may hold a managed rule. These are
+	// RuledScopes lists the scopes for which the mail platform may have a managed rule. These are
 	// the scopes of policies, of reserved policies, of policies whose domain was deleted, and the
 	// scopes whose rules block a mailbox. It fails with tenant_not_found.
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
@@ -38,7 +38,7 @@ type SendPolicies interface {
 // TenantTimeZones stores the time zones that determine the day boundaries of tenants, for
 // operators.
 type TenantTimeZones interface {
-	// TimeZone returns a tenant's time zone, as an IANA name, and the account that holds the
+	// TimeZone returns a tenant's time zone, as an IANA name, and the account that has the
 	// tenant. It fails with tenant_not_found.
 	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
 	// SetTimeZone changes a tenant's time zone and records the change, as described at Audit. It

@@ -31,8 +31,8 @@ type Webhooks interface {
 	// RemoveWebhook deletes a webhook with its deliveries, and commits the completion with it.
 	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
 	// Replay makes the webhook get again all events of its account's log after the position. It
-	// fails with cursor_expired if some of these events were deleted, and with invalid_request if the
-	// position is after the end of the log.
+	// fails with cursor_expired if some of these events were deleted, and with invalid_request if
+	// the position is after the end of the log.
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
 	// DisableFailing disables at most limit webhooks, as ChangeWebhook does, and returns how many
 	// it disabled. It selects webhooks of active accounts that have been failing at least since the
@@ -101,7 +101,7 @@ type Slots struct {
 	Conduct func(webhookID string) webhook.Conduct
 }
 
-// Standing returns the standing of a webhook as the claimer knows it.
+// Standing returns the standing of a webhook, from what the claimer has seen of its endpoint.
 func (s *Slots) Standing(w webhook.Webhook) webhook.Standing { return w.Standing(s.Conduct(w.ID)) }
 
 // Take takes a slot for a delivery of a webhook with this standing. It returns false if there is

@@ -27,7 +27,7 @@ type Service struct {
 }
 
 const (
-	// exportPage is the number of entries that an export reads at once.
+	// exportPage is the number of entries that an export reads in one query.
 	exportPage = 500
 	// dropBatch is the maximum number of entries that one transaction drops.
 	dropBatch = 5000

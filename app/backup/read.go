@@ -117,7 +117,7 @@ func (r *backupReader) readHead() error {
 	return nil
 }
 
-// checkMigrations returns an error when the backup has migrations that this release does not know.
+// checkMigrations returns an error when the backup has migrations that this release does not have.
 func (r *backupReader) checkMigrations() error {
 	unknown, err := maintenance.UnknownMigrations(r.info.header.Migrations)
 	if err != nil || len(unknown) == 0 {

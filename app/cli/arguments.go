@@ -88,8 +88,8 @@ func SomeFiles(cmd *cobra.Command, args []string) error {
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
 // RefuseEmpty returns a usage error when a flag has an empty value. A script passes an empty value
-// when its variable is not set, and the command must not treat the flag as missing. Settings and the
-// flags in mayBeEmpty may be empty.
+// when its variable is not set, and the command must not treat the flag as missing. Settings and
+// the flags in mayBeEmpty may be empty.
 func RefuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingFlag]

@@ -45,8 +45,8 @@ func Complete(cmd *cobra.Command) {
 	}
 }
 
-// CompletionCommand returns the command `tenantry completion`, which prints the completion script of
-// a shell.
+// CompletionCommand returns the command `tenantry completion`, which prints the completion script
+// of a shell.
 func CompletionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli holds the code that all commands of the program tenantry share. It prints results and
-// errors, chooses exit codes, and checks arguments.
+// Package cli contains the code that all commands of the program tenantry share. It prints results
+// and errors, chooses exit codes, and checks arguments.
 //
 //   - output.go prints an object (Show) or a list (List), as a table or as JSON.
-//   - errors.go holds the kinds of errors, their exit codes and the fixes that operators read.
+//   - errors.go has the kinds of errors, their exit codes and the fixes that operators read.
 //   - arguments.go checks arguments and reads secrets.
 //   - help.go and completion.go set the format of --help and the values that shells complete.
+//   - version.go has the version of the program. doc.go has only this comment.
 //
 // The commands themselves are in the packages command, operator, doctor and backup.
 package cli

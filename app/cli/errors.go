@@ -44,7 +44,7 @@ func (e fixedError) Error() string { return e.err.Error() }
 func (e fixedError) Unwrap() error { return e.err }
 func (e fixedError) Fix() string   { return e.fix }
 
-// fixable is an error that knows how the operator can fix it.
+// fixable is an error with a fix: what the operator can do about it.
 type fixable interface{ Fix() string }
 
 // usageError is a mistake in the command line.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestOneLine(t *testing.T) {
+func TestOneLineKeepsTheFirstOfJoinedErrors(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for want, err := range map[string]error{
 		"alone":       errors.New("alone"),

@@ -258,8 +258,8 @@ func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 }
 
 // writeEnv writes the file env, with the variables that a shell needs to call the API. Only its
-// owner can read it, because it holds the API key. If the file exists, it keeps the tenant in it.
-// That tenant may be connected by now, and r lists only tenants that are not connected.
+// owner can read it, because it contains the API key. If the file exists, it keeps the tenant in
+// it. That tenant may be connected by now, and r lists only tenants that are not connected.
 func writeEnv(folder string, r sandbox.Ready) error {
 	tenant := ""
 	if len(r.Tenants) > 0 {

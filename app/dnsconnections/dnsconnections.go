@@ -26,7 +26,7 @@ import (
 // callLimit bounds one call of a provider. A credential check can need two HTTP requests.
 const callLimit = 30 * time.Second
 
-// Service holds the use cases of connections to DNS providers.
+// Service has the use cases of connections to DNS providers.
 type Service struct {
 	Connections ports.DNSConnections
 	Providers   ports.DNSProviders

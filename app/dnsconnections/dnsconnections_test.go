@@ -195,8 +195,8 @@ func TestTestStoresItsResult(t *testing.T) {
 	}
 }
 
-// TestCredentialOpensOnlyForItsConnectionAndAccount checks that a sealed credential cannot be opened
-// in the row of a different connection or account.
+// TestCredentialOpensOnlyForItsConnectionAndAccount checks that a sealed credential cannot be
+// opened in the row of a different connection or account.
 func TestCredentialOpensOnlyForItsConnectionAndAccount(t *testing.T) {
 	f := newFixture(t)
 	c := f.connect(t, f.ann, "cloudflare", "good")

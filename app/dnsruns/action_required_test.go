@@ -28,9 +28,9 @@ func (readOnly) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, err
 	return nil, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "test", Detail: "no"}
 }
 
-// TestActionRequired checks each condition that a person must fix: the action that the job
-// requires, and that a retry succeeds after the fix.
-func TestActionRequired(t *testing.T) {
+// TestAJobNamesTheActionItRequires checks each condition that a person must fix: the action that
+// the job requires, and that a retry succeeds after the fix.
+func TestAJobNamesTheActionItRequires(t *testing.T) {
 	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	for required, x := range map[dns.ActionRequired]struct {
 		requiredAction, settle func(*testing.T, *fixture)
@@ -133,9 +133,9 @@ func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage p
 	}
 }
 
-// TestUnsupportedProvider checks that a job requires an action at once when the DNS provider of the
-// zone has no plugin.
-func TestUnsupportedProvider(t *testing.T) {
+// TestAnUnsupportedProviderRequiresAnAction checks that a job requires an action at once when the
+// DNS provider of the zone has no plugin.
+func TestAnUnsupportedProviderRequiresAnAction(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers = &fake.DNSProviders{}
 	fx.Worker = fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
@@ -144,9 +144,9 @@ func TestUnsupportedProvider(t *testing.T) {
 	}
 }
 
-// TestDomainGone checks that a job ends when its domain was removed from the tenant at the
-// platform.
-func TestDomainGone(t *testing.T) {
+// TestAJobEndsWhenItsDomainWasRemoved checks that a job ends when its domain was removed from the
+// tenant at the platform.
+func TestAJobEndsWhenItsDomainWasRemoved(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
@@ -162,8 +162,8 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	fx.connect(t, fx.provider)
 	id := fx.begin(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
-	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	fx.provider.Put(zone, theirs)
+	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	fx.provider.Put(zone, foreign)
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	fx.wait(j.NextAttemptAt)
 	if j = fx.run(t, fx.Worker, id); j.Required != dns.ConflictToResolve {
@@ -171,7 +171,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	}
 	held, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
-	if !dns.Find(held, zone, dns.MX).Same(theirs) {
+	if !dns.Find(held, zone, dns.MX).Same(foreign) {
 		t.Errorf("the customer's MX was changed to %q", dns.Find(held, zone, dns.MX).Values)
 	}
 }
@@ -194,10 +194,10 @@ func (p *readCounter) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, err
 // write. The public DNS does not show them yet.
 func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	fx := newFixture(t)
-	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	foreign := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
 	at := &readCounter{published: fx.provider, onRead: func(number int) {
 		if number == 2 { // the first is of the plan
-			fx.provider.Put(zone, theirs)
+			fx.provider.Put(zone, foreign)
 		}
 	}}
 	fx.connect(t, at)

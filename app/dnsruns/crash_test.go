@@ -83,7 +83,7 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 	return s.life.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
-// TestEveryCrashConverges crashes a worker at each step of a job in turn. After the worker's lease
+// TestEveryCrashConverges crashes a worker once at each step of a job. After the worker's lease
 // has expired, a second worker finishes the job. Nothing is created twice, and all written records
 // are managed.
 func TestEveryCrashConverges(t *testing.T) {

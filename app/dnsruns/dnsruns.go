@@ -31,7 +31,7 @@ type Surveyor interface {
 	Survey(ctx context.Context, owner access.AccountID, domainID string) (domainsteps.Survey, error)
 }
 
-// Service holds the use cases of callers.
+// Service has the use cases of callers.
 type Service struct {
 	Tenants ports.Tenants
 	Domains ports.Domains

@@ -222,10 +222,10 @@ func (fx *fixture) requireOneOfEach(t *testing.T) {
 	must(t, err)
 	for _, s := range held {
 		if sorted := slices.Sorted(slices.Values(s.Values)); len(slices.Compact(sorted)) != len(s.Values) {
-			t.Errorf("%s %s holds a value twice: %q", s.Name, s.Type, s.Values)
+			t.Errorf("%s %s has a value twice: %q", s.Name, s.Type, s.Values)
 		}
 		if s.Name == zone && s.Type == dns.TXT && len(s.Values) != 2 || s.Type == dns.MX && len(s.Values) != 1 {
-			t.Errorf("%s %s holds %q", s.Name, s.Type, s.Values)
+			t.Errorf("%s %s has %q", s.Name, s.Type, s.Values)
 		}
 	}
 	for _, method := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {

@@ -51,7 +51,7 @@ func (fx *fixture) requireHeld(t *testing.T, want []string) {
 	}
 }
 
-func TestUndoPutsBackWhatARunChanged(t *testing.T) {
+func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	fx := newFixture(t)
 	fx.withRecords(t)
 	before := fx.recordsHeld(t)
@@ -87,7 +87,7 @@ func TestUndoPutsBackWhatARunChanged(t *testing.T) {
 	}
 }
 
-func TestUndoLeavesAloneWhatWasChangedSince(t *testing.T) {
+func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	fx := newFixture(t)
 	fx.withRecords(t)
 	j := fx.run(t, fx.Worker, fx.begin(t).ID)

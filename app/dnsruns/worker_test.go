@@ -68,9 +68,9 @@ func (fx *fixture) healthyByHand(t *testing.T) {
 	}
 }
 
-// TestStopHandsBack checks that a stopping worker releases its job at once, in the state before the
-// step.
-func TestStopHandsBack(t *testing.T) {
+// TestStopReleasesTheJob checks that a stopping worker releases its job at once, in the state
+// before the step.
+func TestStopReleasesTheJob(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	id := fx.begin(t).ID
@@ -152,7 +152,7 @@ func (fx *fixture) expire(t *testing.T, id string) int64 {
 	held, err := fx.store.ReleaseJob(t.Context(), j, fx.clock)
 	must(t, err)
 	if !held {
-		t.Fatalf("no worker holds %+v", j)
+		t.Fatalf("no worker has claimed %+v", j)
 	}
 	return j.Epoch
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// groupAndOtherPerm are the permission bits that the SQLite file must not have, because it holds
+// groupAndOtherPerm are the permission bits that the SQLite file must not have, because it contains
 // customers' data.
 const groupAndOtherPerm fs.FileMode = 0o077
 

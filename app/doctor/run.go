@@ -46,7 +46,7 @@ var checks = []struct {
 }
 
 // finding is the result of a check. The fix is a command to run or a setting to change. The summary
-// and the fix must not hold a secret or a customer's data.
+// and the fix must not contain a secret or a customer's data.
 type finding struct{ status, summary, fix string }
 
 // passed returns a finding with the status OK.
@@ -83,8 +83,8 @@ type examination struct {
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when a setting is invalid for
-// which there is no check.
+// newExamination returns an examination of the settings. It fails when an invalid setting belongs
+// to no check.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {

@@ -80,8 +80,9 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 }
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
-// the platform could have no row and not count towards the tenant's limit. It also reserves a domain
-// that is added already, so that a later removal is a new one.
+// the platform could have no row and not count towards the tenant's limit. It also reserves a
+// domain that is added already. A later removal of the domain is then not a repetition of an
+// earlier one.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[Added]) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -125,12 +126,12 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 	})
 }
 
-// releaseFailed releases the reserved row when tenantry cannot have left the domain at the platform.
-// This is certain when the platform refuses the domain. It is also certain when the error shows that
-// this request changed nothing, and no earlier request reserved the row. If an earlier one did,
-// releaseFailed withdraws only the reservation of this request. If a later request has reserved the
-// row too, the row stays as it is. A missing domain is missing again, with its jobs and its DNS
-// records: only a sync deletes it. releaseFailed returns the error for the caller.
+// releaseFailed releases the reserved row if no request can have added the domain at the platform,
+// and returns the error for the caller. This is certain when the platform refuses the domain. It is
+// also certain when the error shows that this request changed nothing, and no earlier request
+// reserved the row. If an earlier request did, releaseFailed withdraws only the reservation of this
+// request. If a later request has reserved the row too, the row stays as it is. The row of a domain
+// that a discovery missed is not deleted. It becomes missing again, and only a sync deletes it.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	unchanged := outcome.ChangedNothing(cause)

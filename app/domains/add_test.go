@@ -50,7 +50,7 @@ func TestAddNewAndAgain(t *testing.T) {
 	}
 }
 
-func TestAddWhatThePlatformHasAlready(t *testing.T) {
+func TestAddOfADomainThatThePlatformHas(t *testing.T) {
 	h := newFixture(t)
 	_, err := h.fake.For(guid).AddDomain(t.Context(), zone)
 	must(t, err)
@@ -63,7 +63,7 @@ func TestAddWhatThePlatformHasAlready(t *testing.T) {
 	}
 }
 
-func TestAddRefusals(t *testing.T) {
+func TestAddRefusesInvalidRequests(t *testing.T) {
 	full := func(t *testing.T, h *fixture) {
 		for n := range domain.MaxPerTenant {
 			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)
@@ -101,7 +101,7 @@ func TestAddRefusals(t *testing.T) {
 	}
 }
 
-func TestAtTheCapWhatExistsIsStillAnswered(t *testing.T) {
+func TestAddReturnsAnExistingDomainAtTheLimit(t *testing.T) {
 	h := newFixture(t)
 	for n := range domain.MaxPerTenant {
 		_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)
@@ -146,9 +146,9 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 	}
 }
 
-// TestAddInTrouble checks that the reserved row is kept exactly when the platform may hold the
-// domain.
-func TestAddInTrouble(t *testing.T) {
+// TestFailedAddKeepsTheRowOfAPossibleDomain checks that the reserved row is kept exactly when the
+// platform may have the domain.
+func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
@@ -316,7 +316,7 @@ func TestDKIMStatusWithoutConsent(t *testing.T) {
 	}
 }
 
-func TestTheCapHoldsUnderManyRequests(t *testing.T) {
+func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	h := newFixture(t)
 	const many = 50
 	errs := make([]error, many)

@@ -41,7 +41,7 @@ func (h *fixture) publishAll(t *testing.T) {
 	h.fake.DNS.Publish(zone, append(append(records.Verification, records.Service...), signing.Selector1, signing.Selector2)...)
 }
 
-// TestEveryCrashConverges crashes the process at each step of walk in turn. A new process repeats
+// TestEveryCrashConverges crashes the process once at each step of walk. A new process repeats
 // walk and succeeds, and nothing is created twice.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {

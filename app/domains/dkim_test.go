@@ -139,7 +139,7 @@ func TestDKIMStatus(t *testing.T) {
 	}
 }
 
-func TestDKIMStatusAsksForTargetsItDoesNotKnow(t *testing.T) {
+func TestDKIMStatusReadsMissingTargets(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
 	known := d.Signing

@@ -27,7 +27,7 @@ const workLimit = 55 * time.Second
 // added.
 const searchLimit = 6 * time.Second
 
-// Service holds the use cases of domains.
+// Service has the use cases of domains.
 type Service struct {
 	*domainsteps.Steps
 	Removals ports.Removals

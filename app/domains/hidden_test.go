@@ -30,9 +30,9 @@ func (h *fixture) hide(t *testing.T) {
 	time.Sleep(time.Second)
 }
 
-// TestAddKeepsADomainThatReplicasDoNotShow checks a request for a verified domain that a discovery
-// missed. Its row stays what it was, whichever reads of the platform miss the domain, and whether the
-// platform refuses to add a domain that it has.
+// TestAddKeepsADomainThatReplicasDoNotShow adds a verified domain that a discovery missed. The row
+// must stay unchanged, whichever reads of the platform miss the domain, and even if the platform
+// refuses to add a domain that it has.
 func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	hidden := func(method string, times int) fake.Fault {
@@ -87,9 +87,9 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAHiddenDomainBecomesFinal checks that the platform's refusal counts once the replicas
-// had time to show the domain since the first miss. The domain is then missing as before: it takes
-// no place, and only a sync deletes its row.
+// TestRefusalOfAHiddenDomainBecomesFinal checks that the platform's refusal counts once the
+// replicas had time to show the domain since the first miss. The domain is then missing as before:
+// it does not count towards the tenant's limit, and only a sync deletes its row.
 func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
 		h := newFixture(t)

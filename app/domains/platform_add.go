@@ -17,10 +17,9 @@ import (
 )
 
 // addAtPlatform reads the domain at the platform and adds it only if it is missing. exists is true
-// if the tenant had the domain before tenantry tried to add it: the platform has the domain, and
-// this request made the reservation. exists is also true for a domain that an earlier sync found
-// and a later sync missed. If the reservation is older than this request, an earlier request added
-// the domain, and exists is false.
+// if the tenant had the domain before tenantry tried to add it. That is also so for a domain that
+// an earlier sync found and a later sync missed. exists is false if only an earlier request, which
+// reserved the row, can have added the domain.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
 	at := s.Now()
@@ -36,16 +35,16 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		}
 		at = s.Now()
 		exists = d.Verified && found.Verified // a domain that was added just now is not verified yet
-		// From here on the platform has the domain, so releaseFailed must not take the reservation back.
+		// From here on the platform has the domain, so releaseFailed must not release the row.
 		d.JustReserved, d.ReservedBefore = false, time.Time{}
 	}
 	*d = d.As(found, at)
 	return exists, s.readRecords(ctx, platform, d)
 }
 
-// explainRefusal returns the error of a failed add. If the platform may hide the domain, it may
-// refuse to add it because the tenant has it, and not a different tenant. The request is then
-// unfinished: a later one finds the domain, or gets the refusal.
+// explainRefusal returns the error of a failed add. While a lagging replica may hide the domain, a
+// refusal can also mean that this tenant has the domain already. The request is then unfinished: a
+// later request finds the domain, or gets the refusal.
 func (s *Service) explainRefusal(d domain.Domain, err error) error {
 	if d.MayBeHidden(s.Now()) && errors.Is(err, fault.DomainUnavailable) {
 		return &outcome.Error{Kind: outcome.NotReady, Cause: "domain_taken", Detail: "the domain may be on the tenant and not show yet"}
@@ -89,7 +88,7 @@ func retryNotFound(err error) error {
 }
 
 // readRecords reads the DNS records that the platform requires. It retries, because the platform
-// may not know a new domain for some seconds.
+// may not show a new domain for some seconds.
 func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		began := s.Now()

@@ -21,15 +21,17 @@ import (
 type Removed struct {
 	Domain domain.Domain
 	// FromPlatform is true if the domain was removed from the tenant at the platform. MadeAnew is
-	// true if the platform has a domain with the same name that can be new, which was left alone.
+	// true if the platform has a domain with the same name that can be new. Remove did not touch
+	// it.
 	FromPlatform, MadeAnew bool
 }
 
-// Remove forgets a domain, so that a sync does not bring it back until it is added again. With
+// Remove deletes a domain. A sync does not store it again until it is added again. With
 // fromPlatform it first removes the domain at the platform. DNS records in the domain's zone stay.
 //
-// It fails with tenant_not_found, domain_not_found or domain_in_use. With fromPlatform it also fails
-// with a code of Tenant.Reachable or an error of the platform. A failed removal can be repeated.
+// It fails with tenant_not_found, domain_not_found or domain_in_use. With fromPlatform it also
+// fails with a code of Tenant.Reachable or an error of the platform. A failed removal can be
+// repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[Removed]) (Removed, error) {
 	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.Lookup(name))
 	if err != nil {
@@ -63,12 +65,12 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	return removed, nil
 }
 
-// removeFromPlatform removes the domain from the tenant at the platform. The platform has no id for
-// a domain but its name. A verified domain never becomes unverified again. So if the platform now
-// has an unverified domain with the name, someone added it anew, and it stays.
+// removeFromPlatform removes the domain from the tenant at the platform. The platform identifies a
+// domain only by its name. A verified domain never becomes unverified again. So if the platform now
+// has an unverified domain with the name, someone added it again, and it stays.
 //
-// The beginning of the removal is stored before the first call that can remove the domain. If it was
-// stored before, and the platform has shown the domain changed since, the domain stays too.
+// The beginning of the removal is stored before the first call that can remove the domain. The
+// domain also stays if an earlier removal has begun and a later read showed a changed domain.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	var held domain.Platform

@@ -22,7 +22,7 @@ func (h *fixture) remove(t *testing.T, fromPlatform bool) (Removed, error) {
 	return h.Remove(t.Context(), h.acc.ID, guid, zone, fromPlatform, nil)
 }
 
-// discover stores what the platform holds now, as a sync does.
+// discover stores what the platform has now, as a sync does.
 func (h *fixture) discover(t *testing.T) {
 	t.Helper()
 	found, err := h.fake.For(guid).Domains(t.Context())
@@ -38,9 +38,9 @@ func (h *fixture) isStored(t *testing.T) bool {
 	return len(list) > 0
 }
 
-// TestForgottenDomainStaysAway checks that a sync does not bring a removed domain back until it is
-// added again.
-func TestForgottenDomainStaysAway(t *testing.T) {
+// TestSyncDoesNotRestoreARemovedDomain checks that a sync does not store a removed domain until the
+// domain is added again.
+func TestSyncDoesNotRestoreARemovedDomain(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
 	removed, err := h.remove(t, false)
@@ -70,15 +70,15 @@ func TestRemoveFromPlatform(t *testing.T) {
 	removed, err := h.remove(t, true)
 	must(t, err)
 	if !removed.FromPlatform || removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
 	}
 	if added := h.added(t); added.Exists || added.Domain.Verified {
 		t.Fatalf("added again as %+v", added)
 	}
 }
 
-func TestRemoveRefused(t *testing.T) {
-	t.Run("our mailboxes", func(t *testing.T) {
+func TestRemoveRefusesADomainInUse(t *testing.T) {
+	t.Run("mailboxes of the account", func(t *testing.T) {
 		h := newFixture(t)
 		d := h.verified(t)
 		_, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, []mailbox.Spec{{DisplayName: "A", Address: "a@" + zone}}, 3, time.Now())
@@ -99,7 +99,7 @@ func TestRemoveRefused(t *testing.T) {
 		_, err = h.remove(t, true)
 		refused(t, err, fault.DomainInUse)
 		if !h.isStored(t) {
-			t.Fatal("the domain was forgotten")
+			t.Fatal("the domain was deleted")
 		}
 	})
 	t.Run("consent is gone", func(t *testing.T) {
@@ -116,9 +116,10 @@ func TestRemoveRefused(t *testing.T) {
 	})
 }
 
-// TestDomainMadeAnewStays checks that a repeated removal leaves a domain alone that was added again
-// after the first removal lost its answer, if anything was observed in between that tells.
-func TestDomainMadeAnewStays(t *testing.T) {
+// TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after a removal lost its
+// answer. The repeated removal must not remove the new domain if an observation in between showed
+// it.
+func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	add, verify, sync := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
 	miss := func(h *fixture, t *testing.T) { t.Helper(); h.miss(t, time.Now()) }
 	verifyByRequest := func(h *fixture, t *testing.T) {
@@ -153,7 +154,7 @@ func TestDomainMadeAnewStays(t *testing.T) {
 			removed, err := h.remove(t, true)
 			must(t, err)
 			if !removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 1 || h.isStored(t) {
-				t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+				t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
 			}
 			h.added(t)
 			h.removedForGood(t)
@@ -161,9 +162,10 @@ func TestDomainMadeAnewStays(t *testing.T) {
 	}
 }
 
-// TestDomainMadeAnewStaysForgotten deletes the stored domain by two syncs after a removal has lost
-// its answer. A later sync must not bring the new domain back for a repetition to remove.
-func TestDomainMadeAnewStaysForgotten(t *testing.T) {
+// TestSyncDoesNotStoreANewDomainAfterALostAnswer lets two syncs delete the stored domain after a
+// removal has lost its answer. A later sync must not store the new domain, because a repetition of
+// the removal would then remove it.
+func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
 	h.loseRemoval(t)
@@ -178,10 +180,10 @@ func TestDomainMadeAnewStaysForgotten(t *testing.T) {
 	}
 }
 
-// TestNewRemovalRemovesDomainMadeAnew checks that a removal that repeats no other removes a domain
-// that was made anew. Soon after the verification of the old one it stays, because replicas can
-// show the state before the verification.
-func TestNewRemovalRemovesDomainMadeAnew(t *testing.T) {
+// TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again,
+// unless it repeats an earlier removal. Each case waits for ReplicaLag, because before that a read
+// of the new domain can count as an old read of the verified one.
+func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
 		h := newFixture(t)
 		h.verified(t)
@@ -283,7 +285,7 @@ func (h *fixture) loseRemoval(t *testing.T) {
 	h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
 	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
 	if _, err := h.remove(t, true); err == nil || len(h.fake.Holds(guid).Domains) != 0 {
-		t.Fatalf("got %v, the platform holds %v", err, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %v, the platform has %v", err, h.fake.Holds(guid).Domains)
 	}
 }
 
@@ -293,7 +295,7 @@ func (h *fixture) removedForGood(t *testing.T) {
 	removed, err := h.remove(t, true)
 	must(t, err)
 	if removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
 	}
 }
 
@@ -311,8 +313,8 @@ func TestRemovalWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs before
-// a new process repeats the removal.
+// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs
+// before a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {

@@ -72,9 +72,9 @@ func TestSurveyTakesTheProvidersOwnList(t *testing.T) {
 	}
 }
 
-// TestSurveyKnowsOurOwnRecords checks that a plan replaces a managed record but not an equal
-// foreign one.
-func TestSurveyKnowsOurOwnRecords(t *testing.T) {
+// TestSurveyReplacesOnlyManagedRecords checks that a plan replaces a managed record but not an
+// equal foreign one.
+func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
 	old := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
@@ -94,7 +94,7 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 	}
 }
 
-func TestSurveyWithProvidersInTrouble(t *testing.T) {
+func TestSurveyWithFailingProviders(t *testing.T) {
 	down := &outcome.Error{Kind: outcome.Down}
 	senseless := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: no public address"}
 	large := &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge}
@@ -189,7 +189,7 @@ func TestSurveyOfAnUnreliableRead(t *testing.T) {
 	}
 }
 
-func TestSurveyOfWhatIsNotTheAccounts(t *testing.T) {
+func TestSurveyOfAForeignDomainIsRefused(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
 	h.connect(t, "cloudflare", "one", serves())

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestVerifySettlesTheDomain(t *testing.T) {
+func TestVerifyReconcilesTheDomain(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
 	if !d.Verified || !d.MailReady || d.DKIM || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
@@ -36,8 +36,9 @@ func TestVerifySettlesTheDomain(t *testing.T) {
 	}
 }
 
-// TestVerifyDomainMadeAnew checks that nothing of the old domain counts for a new one with its name.
-func TestVerifyDomainMadeAnew(t *testing.T) {
+// TestVerifyOfADomainThatWasAddedAgain checks that the state of a removed domain does not count for
+// a new domain with the same name.
+func TestVerifyOfADomainThatWasAddedAgain(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
 	must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
@@ -49,7 +50,8 @@ func TestVerifyDomainMadeAnew(t *testing.T) {
 	}
 }
 
-// TestVerifyOfAVerifiedDomainThatReplicasHide checks that one lagging read does not fail a verification.
+// TestVerifyOfAVerifiedDomainThatReplicasHide checks that one lagging read does not fail a
+// verification.
 func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
@@ -64,9 +66,9 @@ func TestVerifyOfAVerifiedDomainThatReplicasHide(t *testing.T) {
 	refused(t, err, fault.DomainNotFound)
 }
 
-// TestFailedVerificationStoresANewDomain checks that a domain which was made anew is stored as it is,
-// although the platform does not verify it. Soon after the first verification, only a failed
-// verification shows that the domain is new, because replicas can show the old state.
+// TestFailedVerificationStoresANewDomain checks that a domain that was removed and added again is
+// stored as not verified, although its verification fails. Soon after the first verification, only
+// a failed verification shows that the domain is new, because replicas can show the old state.
 func TestFailedVerificationStoresANewDomain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -148,7 +150,7 @@ func TestVerifyWhileTheMailServerLags(t *testing.T) {
 	})
 }
 
-func TestVerifyFails(t *testing.T) {
+func TestVerifyReportsWhyItFailed(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		arrange func(*fixture)
@@ -222,9 +224,9 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	}
 }
 
-// TestFailedVerificationLooksAtTheDNS checks that the stored DNS shows whether the record is
+// TestFailedVerificationReadsTheDNS checks that the stored DNS shows whether the record is
 // missing or only not visible to the platform.
-func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
+func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	h := newFixture(t)
 	h.published(t)
 	h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
@@ -242,7 +244,7 @@ func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
 	}
 }
 
-func TestVerifyGoesOnWithoutItsCaller(t *testing.T) {
+func TestVerifyContinuesWithoutItsCaller(t *testing.T) {
 	h := newFixture(t)
 	h.published(t)
 	gate := h.fake.Hold("VerifyDomain")

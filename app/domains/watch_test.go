@@ -252,9 +252,9 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 	}
 }
 
-// TestWatchGoesOnOverDeadDomains checks that name servers of one customer that do not answer do not
-// delay the checks of other domains.
-func TestWatchGoesOnOverDeadDomains(t *testing.T) {
+// TestDeadDomainsDoNotDelayOtherChecks checks that name servers of one customer that do not answer
+// do not delay the checks of other domains.
+func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 	w := newWatchFixture(t)
 	w.addMany(t, 60, func(i int) bool { return true })
 	w.Watch.DNS = silentDNS{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
@@ -292,7 +292,7 @@ func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain) (d
 	return domain.Domain{}, fault.DomainNotFound.With("gone")
 }
 
-func TestWatchMeetsTrouble(t *testing.T) {
+func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 	w := newWatchFixture(t)
 	w.healthy(t)
 	d := w.stored(t)

@@ -35,9 +35,9 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	return reconcile.Save(ctx, s.Domains, owner, verified)
 }
 
-// readBeforeVerification reads a domain that is stored as verified, because the platform can have a
-// new domain with the name, and after the verification nothing shows this. A domain that it does not
-// find can be hidden by a lagging replica. If the platform then verifies it, it can be new too.
+// readBeforeVerification reads a domain that is stored as verified. The platform can have a new
+// domain with the same name, which is not visible any more after the verification. A domain that
+// the read does not find is either hidden by a lagging replica, or new.
 func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (domain.Domain, error) {
 	if !d.Verified {
 		return d, nil

@@ -5,7 +5,7 @@
 //
 // Start reading at Steps. The steps at the mail platform are in steps.go and platform.go. Survey,
 // the live read of a domain's DNS with its plan, is in survey.go. zone_holder.go finds the DNS
-// provider that holds a zone. OpenZone in zone.go opens a zone to undo the changes of a run.
+// provider that serves a zone. OpenZone in zone.go opens a zone to undo the changes of a run.
 package domainsteps
 
 import (

@@ -161,7 +161,7 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 }
 
-// Write applies a survey's changes at the provider that holds the zone, for a run. It stores the
+// Write applies a survey's changes at the provider that serves the zone, for a run. It stores the
 // intended write first. After the provider has confirmed the write, tenantry manages the written
 // values. If the outcome is unknown, a later survey finds out whether the write took effect. Write
 // fails with the error of the store or of the provider.
@@ -203,8 +203,8 @@ func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, surve
 	return nil
 }
 
-// StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail
-// platform. It returns the stored domain, and fails when the store fails.
+// StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the
+// mail platform. It returns the stored domain, and fails when the store fails.
 func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, survey Survey) (domain.Domain, error) {
 	return reconcile.Save(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.Hosts(ctx, s.Facts)))
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// findHolder finds the DNS provider that holds a domain's zone. If the account's connection reaches
-// the zone, findHolder also returns the provider, and the read with the records that the provider
-// stores.
+// findHolder finds the DNS provider that serves a domain's zone. If the account's connection
+// reaches the zone, findHolder also returns the provider, and the read with the records that the
+// provider stores.
 //
 // If the provider does not answer, findHolder marks the returned read as unreliable. The zone may
 // then contain records that its name servers do not show.

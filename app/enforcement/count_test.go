@@ -134,7 +134,7 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 
 // If no pass can read a whole day, each pass reads a different part of it. A partial count can
 // block a mailbox, cannot unblock one, and is not shown.
-func TestPartialCounts(t *testing.T) {
+func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
 	t.Run("", func(t *testing.T) { testPartialCounts(t, false) })
 	t.Run("but was not at first", func(t *testing.T) { testPartialCounts(t, true) })
 }
@@ -235,9 +235,9 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	var ours []string
+	var managed []string
 	for _, m := range fx.boxes {
-		ours = append(ours, m.Address)
+		managed = append(managed, m.Address)
 	}
 	many := make([]sendlimit.Sent, 5000)
 	for i := range many {
@@ -253,7 +253,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	const pages = 100
 	var before, after uint64
 	defer fx.replaceTrace(func(_ context.Context, _ ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(ours))) {
+		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(managed))) {
 			t.Errorf("asked about %q", q.Senders)
 		}
 		page, _ := strconv.Atoi(q.Cursor)
@@ -287,7 +287,7 @@ func TestTenantWithoutMailboxes(t *testing.T) {
 }
 
 // Late rows count on the current day.
-func TestLateRows(t *testing.T) {
+func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
@@ -339,7 +339,7 @@ func TestMailboxDiscoveredLate(t *testing.T) {
 
 // A pass with a fast clock does no lasting harm. Once the clock is right, the tenant is due,
 // counted and blocked, and a raised limit unblocks.
-func TestFastClock(t *testing.T) {
+func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 	for name, by := range map[string]time.Duration{"hours": 16 * time.Hour, "a day": 24 * time.Hour, "a month": 30 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)

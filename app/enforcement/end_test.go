@@ -54,7 +54,7 @@ func (fx *fixture) blockOver(t *testing.T, limits map[string]int, sent ...int) {
 	must(t, fx.run(t))
 }
 
-func TestEndUnblocksWhomOnlyThePolicyBlocked(t *testing.T) {
+func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	fx := newFixture(t)
 	fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two of domain one, the third of domain two
 	ended, err := fx.end(t, one)

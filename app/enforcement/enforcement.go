@@ -28,7 +28,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service holds the use cases of enforcement events.
+// Service has the use cases of enforcement events.
 type Service struct {
 	Events ports.EnforcementEvents
 	// Keep is how long events are kept, in whole days. Zero keeps them forever.
@@ -37,7 +37,7 @@ type Service struct {
 }
 
 // List returns a page of the account's events. It fails with tenant_not_found when the query names
-// a tenant that the account does not hold.
+// a tenant that the account does not have.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
 	return s.Events.Events(ctx, owner, q)
 }

@@ -28,11 +28,11 @@ const (
 	latestRow     = 4 * time.Hour
 )
 
-// TestHistories runs random sequences of sends, limit changes, faults, crashes and lost leases.
-// When the faults stop, the stored state, rules and events agree. Each block and each unblock has
-// one event. Exactly the mailboxes that exceed their limit today are blocked. TENANTRY_SOAK runs
-// all sequences instead of a few.
-func TestHistories(t *testing.T) {
+// TestStateRulesAndEventsAgreeAfterRandomHistories runs random sequences of sends, limit changes,
+// faults, crashes and lost leases. When the faults stop, the stored state, rules and events agree.
+// Each block and each unblock has one event. Exactly the mailboxes that exceed their limit today
+// are blocked. TENANTRY_SOAK runs all sequences instead of a few.
+func TestStateRulesAndEventsAgreeAfterRandomHistories(t *testing.T) {
 	many, shards := someHistories, 1
 	if soak.On() {
 		many, shards = allHistories, 50

@@ -82,7 +82,7 @@ func addresses(all []mailbox.Mailbox) (list []string) {
 // Mailboxes disappear and return at the platform, syncs run at random times, and passes crash. The
 // events of each mailbox alternate between block and unblock. In the end the stored state matches
 // the rules.
-func TestMailboxChurn(t *testing.T) {
+func TestStateMatchesTheRulesWhenMailboxesComeAndGo(t *testing.T) {
 	histories := 20
 	if soak.On() {
 		histories = 2000

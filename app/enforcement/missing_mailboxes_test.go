@@ -50,7 +50,7 @@ func (w partialTenant) Block(ctx context.Context, scope string, list []string) (
 }
 
 // A missing mailbox does not prevent the block of others, and is not shown as blocked.
-func TestMissingMailbox(t *testing.T) {
+func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.boxes[0].Address, fx.boxes[1].Address
 	present := []string{bob}

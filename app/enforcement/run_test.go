@@ -268,7 +268,7 @@ func TestBlockAndUnblock(t *testing.T) {
 
 // A rule that could not be set is not shown as a block and is tried again. If only the answer was
 // lost, the next pass finds the rule as it was set.
-func TestFailedBlock(t *testing.T) {
+func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 	for name, f := range map[string]fake.Fault{
 		"down": {Method: "Block", Kind: outcome.Down, Times: 1},
 		"lost": {Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1},
@@ -295,7 +295,7 @@ func TestFailedBlock(t *testing.T) {
 
 // Without a trace no mailbox is unblocked during the day, and all are unblocked at the day
 // boundary.
-func TestUnreadableTrace(t *testing.T) {
+func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
@@ -408,7 +408,7 @@ func TestClockStepsBack(t *testing.T) {
 }
 
 // A mailbox whose unblock failed is not shown as unblocked.
-func TestFailedUnblock(t *testing.T) {
+func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)
 	fx.limit(t, two, 5)

@@ -35,7 +35,7 @@ func (fx *fixture) sweep(t *testing.T) (woken int) {
 }
 
 // A sweep wakes a tenant when it is due. After a platform failure, a later sweep wakes it again.
-func TestSweep(t *testing.T) {
+func TestASweepWakesDueTenants(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	if n := fx.sweep(t); n != 1 {
@@ -58,7 +58,7 @@ func TestSweep(t *testing.T) {
 }
 
 // RunAll makes a pass over every tenant, due or not, and returns the errors.
-func TestRunAll(t *testing.T) {
+func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	for range 2 {
@@ -79,7 +79,7 @@ func TestRunAll(t *testing.T) {
 }
 
 // With OnlyLimited a sweep excludes tenants without a limit.
-func TestOnlyLimited(t *testing.T) {
+func TestOnlyLimitedExcludesTenantsWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
 	fx.OnlyLimited = true
 	if n := fx.sweep(t); n != 0 {
@@ -92,7 +92,7 @@ func TestOnlyLimited(t *testing.T) {
 }
 
 // A cancelled pass releases its tenant, which is due at once.
-func TestCancelledPass(t *testing.T) {
+func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	ended := 0
@@ -158,7 +158,7 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 }
 
 // Passes wait for a slot. A tenant whose pass gets no slot stays due.
-func TestPassLimit(t *testing.T) {
+func TestPassesWaitForASlot(t *testing.T) {
 	c := endlessDueRuns{inside: make(chan struct{}), gone: make(chan struct{})}
 	r := &enforcement.Runner{Runs: c, Now: time.Now}
 	for kind, handle := range r.Handlers() {
@@ -181,7 +181,7 @@ func TestPassLimit(t *testing.T) {
 
 // Only a limited number of passes call the platform at the same time. The next call starts when one
 // of these calls has ended.
-func TestCallLimit(t *testing.T) {
+func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busyPlatform{answers: make(chan struct{})}
 		r := &enforcement.Runner{Runs: b, Platform: b, Now: time.Now}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events reads the logs of events. A caller can wait until there is an event that it has not
-// read.
+// Package events reads the logs of events. A caller can wait until there is an event that it has
+// not read.
 //
 // Start reading at Service.List. watch.go wakes the callers that wait.
 package events
@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service holds the use cases of the logs of events.
+// Service has the use cases of the logs of events.
 type Service struct {
 	Events ports.EventLogs
 	// Keep is how long events are kept, in whole days. Zero keeps them forever.

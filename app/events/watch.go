@@ -38,8 +38,8 @@ type waiter struct {
 	woken chan bool // receives eventArrived or endedWithoutEvent
 }
 
-// wait returns true when the log of the account is longer than after. It returns false when ctx ends
-// or the service stops.
+// wait returns true when the log of the account is longer than after. It returns false when ctx
+// ends or the service stops.
 func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64) bool {
 	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
 	if !s.addWaiter(self) {

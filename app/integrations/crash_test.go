@@ -64,7 +64,7 @@ func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) erro
 	return err
 }
 
-// TestEveryCrashConverges crashes the process at each step of walk in turn. A new process sweeps,
+// TestEveryCrashConverges crashes the process once at each step of walk. A new process sweeps,
 // repeats walk and succeeds. Nothing exists twice, and another integration can connect every
 // mailbox.
 func TestEveryCrashConverges(t *testing.T) {

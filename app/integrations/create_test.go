@@ -189,9 +189,9 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	}
 }
 
-// TestDeleteFreesMailboxes checks that other integrations can connect the mailboxes after Delete,
-// and that Delete does not call the platform.
-func TestDeleteFreesMailboxes(t *testing.T) {
+// TestDeleteLetsOtherIntegrationsConnect checks that other integrations can connect the mailboxes
+// after Delete, and that Delete does not call the platform.
+func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	fx.connect(t, id, fx.anna)

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestDisconnect(t *testing.T) {
+func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
@@ -69,9 +69,9 @@ func TestEndAllDisconnectsTheMailbox(t *testing.T) {
 	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
 }
 
-// TestDisconnectOfWhatIsGone checks that Disconnect succeeds if the platform no longer has the
+// TestDisconnectOfAMissingAccount checks that Disconnect succeeds if the platform no longer has the
 // account.
-func TestDisconnectOfWhatIsGone(t *testing.T) {
+func TestDisconnectOfAMissingAccount(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	fx.connect(t, id, fx.anna)
@@ -81,9 +81,9 @@ func TestDisconnectOfWhatIsGone(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestDisconnectOfWhatDoesNotShowYet checks an account that signed in some seconds ago and is not
-// visible yet. It is removed by its stored id.
-func TestDisconnectOfWhatDoesNotShowYet(t *testing.T) {
+// TestDisconnectOfAnAccountThatDoesNotShowYet checks an account that signed in some seconds ago and
+// is not visible yet. It is removed by its stored id.
+func TestDisconnectOfAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	fx.connect(t, id, fx.anna)

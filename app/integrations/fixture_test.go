@@ -42,7 +42,7 @@ const (
 
 // fixture is the service over SQLite and the fakes. Its platforms are `instantly`, which has
 // sessions, and `plusvibe`, which has none. Its tenant has the mailboxes anna and ben, created by
-// tenantry. Its clock stands still.
+// tenantry. Its clock changes only when the test changes it.
 type fixture struct {
 	*integrations.Service
 	store     *bunstore.Store
@@ -228,7 +228,7 @@ func refused(t *testing.T, err error, want fault.Code) *fault.Error {
 		t.Fatalf("%v, want %s", err, want.Name)
 	}
 	if strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("%v holds the credential", err)
+		t.Errorf("%v contains the credential", err)
 	}
 	return fault.Of(err)
 }

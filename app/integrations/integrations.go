@@ -11,7 +11,8 @@
 // test.go and sealed in credential.go. A session starts in session_begin.go, is checked in
 // session_status.go, and ends there or in schedule.go. Refreshes compare a platform's accounts with
 // the stored connections: refresh.go, with the paged list in listing.go. The periodic jobs are in
-// schedule.go, and the handling of rejected credentials is in rejection.go.
+// schedule.go, and the handling of rejected credentials is in rejection.go. disconnect.go removes
+// the account of a mailbox from a platform.
 package integrations
 
 import (
@@ -31,7 +32,7 @@ import (
 // workLimit bounds the work of one request unless Limit is set.
 const workLimit = 55 * time.Second
 
-// Service holds the use cases of integrations.
+// Service has the use cases of integrations.
 type Service struct {
 	Integrations ports.Integrations
 	Connections  ports.Connections

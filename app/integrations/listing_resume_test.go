@@ -110,7 +110,7 @@ func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 }
 
 // TestScheduledRefreshThatTakesTooLong checks that a list that takes too long is an error and is
-// read anew.
+// read again.
 func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx, id, r := newRationed(t)

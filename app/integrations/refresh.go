@@ -16,8 +16,8 @@ import (
 )
 
 // Refresh reads the platform's list of accounts and stores which mailboxes are connected. If the
-// listing is interrupted, Refresh changes no connection. If already the first page fails, Refresh
-// returns the platform's error. It fails with integration_not_found, capability_not_supported, or
+// listing is interrupted, Refresh changes no connection. If the first page fails, Refresh returns
+// the platform's error. It fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, answer)

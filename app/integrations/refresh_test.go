@@ -136,8 +136,9 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRefreshThatIsGivenUp checks that a canceled refresh does not mark the integration as failing.
-func TestRefreshThatIsGivenUp(t *testing.T) {
+// TestCancelledRefreshIsNotAFailure checks that a canceled refresh does not mark the integration as
+// failing.
+func TestCancelledRefreshIsNotAFailure(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	fx.connect(t, id, fx.anna)

@@ -15,11 +15,12 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestScheduledRefresh checks that background refreshes detect changes without a request.
-func TestScheduledRefresh(t *testing.T) {
+// TestScheduledRefreshesDetectChanges checks that background refreshes detect changes without a
+// request.
+func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
-	theirs := fx.integrateFor(t, fx.bob, "instantly")
+	foreign := fx.integrateFor(t, fx.bob, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.Drop(fx.anna.Address)
 	fx.wait(6 * time.Hour)
@@ -35,7 +36,7 @@ func TestScheduledRefresh(t *testing.T) {
 			t.Errorf("number %d begins after %s", n, late)
 		}
 	}
-	if diff := cmp.Diff(map[string]access.AccountID{id: fx.acc.ID, second: fx.acc.ID, theirs: fx.bob.ID}, owners); diff != "" {
+	if diff := cmp.Diff(map[string]access.AccountID{id: fx.acc.ID, second: fx.acc.ID, foreign: fx.bob.ID}, owners); diff != "" {
 		t.Fatal(diff)
 	}
 	lift := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})

@@ -19,12 +19,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestBeginRefuses checks the order of refusals, and that the platform is not called.
-func TestBeginRefuses(t *testing.T) {
+// TestBeginRefusesBeforeItCallsThePlatform checks the order of refusals, and that the platform is
+// not called.
+func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
 	id, second, bison := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe"), fx.integrate(t, "emailbison")
-	theirs := fx.mailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
+	foreign := fx.mailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
 	found := fx.discovered(t)
 	fx.connect(t, second, fx.ben)
 	asked := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
@@ -39,7 +40,7 @@ func TestBeginRefuses(t *testing.T) {
 		{"no integration, whatever the mailbox", stranger, stranger, 0, fault.IntegrationNotFound},
 		{"no mailbox", id, stranger, 0, fault.MailboxNotFound},
 		{"no id", id, "anna", 0, fault.MailboxNotFound},
-		{"another account's mailbox", id, theirs.ID, 0, fault.MailboxNotFound},
+		{"another account's mailbox", id, foreign.ID, 0, fault.MailboxNotFound},
 		{"one that discovery found", id, found.ID, 0, fault.MailboxNotFound},
 		{"over the plan", id, fx.ben.ID, 0, fault.TenantLimitReached},
 		{"connected elsewhere", id, fx.ben.ID, 1, fault.ConnectedElsewhere},
@@ -141,9 +142,9 @@ func TestOneRequestAtTheStore(t *testing.T) {
 	}
 }
 
-// TestFailedStart checks that a failed start restores the mailbox's connection, and that the
-// mailbox can then begin a session.
-func TestFailedStart(t *testing.T) {
+// TestAFailedStartRestoresTheConnection checks that a failed start restores the mailbox's
+// connection, and that the mailbox can then begin a session.
+func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	for name, tt := range map[string]struct {
 		fault fake.Fault

@@ -64,13 +64,13 @@ func TestConnectedBeforeTheAccountShows(t *testing.T) {
 	}
 }
 
-func TestSessionEnds(t *testing.T) {
+func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, tt := range []struct {
 			name       string
 			sessions   bool // only for a platform with sessions
-			trouble    func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun)
+			disturb    func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun)
 			want       integration.SessionStatus
 			reason     string
 			connection integration.ConnectionStatus
@@ -80,24 +80,24 @@ func TestSessionEnds(t *testing.T) {
 			{"another account", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) {
 				p.Complete(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
 			}, integration.SessionFailed, integration.ReasonWrongAccount, integration.ConnectionFailed},
-			{"expired there", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.Expire(b.AuthURL.Reveal()) },
+			{"expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.Expire(b.AuthURL.Reveal()) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"expired there, and finished by then", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
 				p.Expire(b.AuthURL.Reveal())
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
-			{"nobody came", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.Begun) { fx.wait(12 * time.Minute) },
+			{"nobody signed in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.Begun) { fx.wait(12 * time.Minute) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"came at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"signed in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
 				fx.wait(10*time.Minute - time.Second)
 				p.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 				fx.wait(5 * time.Minute)
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
-			{"came, but cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed, Reason: "connection_error"})
 				fx.wait(12 * time.Minute)
 			}, integration.SessionFailed, "connection_error", integration.ConnectionFailed},
-			{"still set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"the account is still being set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountPending})
 				fx.wait(12 * time.Minute)
 			}, integration.SessionExpired, "", integration.ConnectionPending},
@@ -109,7 +109,7 @@ func TestSessionEnds(t *testing.T) {
 				fx.switchAccount(t)
 				id := fx.integrate(t, provider)
 				b := fx.begin(t, id, fx.anna)
-				tt.trouble(fx, fx.at(t, id), b)
+				tt.disturb(fx, fx.at(t, id), b)
 				s := fx.status(t, b, tt.want)
 				c := fx.requireStatus(t, id, fx.anna, tt.connection)
 				if s.Reason != tt.reason || tt.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {

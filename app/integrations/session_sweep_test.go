@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSweepEndsWhatNobodyAsksAbout checks that the sweep ends expired sessions whose caller no
+// TestSweepEndsExpiredSessions checks that the sweep ends expired sessions whose caller no
 // longer reads their status, and sessions of crashed requests.
-func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
+func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	late := fx.mailbox(t, fx.acc, theTenant, "late")
@@ -43,9 +43,9 @@ func TestSweepEndsWhatNobodyAsksAbout(t *testing.T) {
 	}
 }
 
-// TestSweepAsksOnlyWhatItMust checks that the sweep makes no platform call for sessions that are
+// TestSweepMakesNoUnneededCalls checks that the sweep makes no platform call for sessions that are
 // not expired, and for sessions without a link.
-func TestSweepAsksOnlyWhatItMust(t *testing.T) {
+func TestSweepMakesNoUnneededCalls(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	b := fx.begin(t, id, fx.anna)
@@ -83,8 +83,9 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	}
 }
 
-// TestSweepOfWhatIsGone checks that the sweep ignores sessions that were deleted meanwhile.
-func TestSweepOfWhatIsGone(t *testing.T) {
+// TestSweepIgnoresDeletedSessions checks that the sweep ignores sessions that were deleted
+// meanwhile.
+func TestSweepIgnoresDeletedSessions(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	fx.begin(t, id, fx.anna)

@@ -3,9 +3,9 @@
 // Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
 // Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
-// key. Create, Renew and Revoke manage other keys, in manage.go. Overview describes the caller's
-// account and key, in overview.go. Uses collects when keys were last used, in uses.go. The format
-// and the bounds of keys are defined in core/access.
+// key; both are in keys.go. Create, Renew and Revoke manage other keys, in manage.go. Overview
+// describes the caller's account and key, in overview.go. Uses collects when keys were last used,
+// in uses.go. The format and the bounds of keys are defined in core/access.
 package keys
 
 import (
@@ -41,10 +41,10 @@ type Rotated struct {
 	At     time.Time
 }
 
-// Authenticate returns the caller behind the Authorization headers of a request from an address. It
-// fails with invalid_auth_header, missing_api_key or invalid_api_key. If the key exists but is
-// revoked, expired or used from an address that its bounds exclude, Authenticate returns the error
-// together with the caller, so that the audit can name the account.
+// Authenticate returns the caller that the Authorization headers of a request identify. from is the
+// address of the request. It fails with invalid_auth_header, missing_api_key or invalid_api_key. If
+// the key exists but is revoked, expired or used from an address that its bounds exclude,
+// Authenticate returns the error together with the caller, so that the audit can name the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {

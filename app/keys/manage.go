@@ -75,7 +75,7 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, 
 	return created, nil
 }
 
-// Renew gives a key of the account a new secret. The old secret works for the duration overlap.
+// Renew replaces the secret of a key of the account. The old secret works for the duration overlap.
 // Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key allows more
 // than the caller's key.
 func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[Issued]) (Issued, error) {

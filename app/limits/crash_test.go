@@ -74,7 +74,7 @@ func (m crashingTenant) EnsureRule(ctx context.Context, scope string, all []stri
 	return r, err
 }
 
-// The process crashes at each step of a request in turn. No policy is then in force without its
+// The process crashes once at each step of a request. No policy is then in force without its
 // rule, and each rule has a reserved policy. After a repeated request there is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, after := range []bool{false, true} {

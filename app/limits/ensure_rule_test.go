@@ -14,23 +14,24 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// partialPlatform accepts only the mailboxes in knows, and lists those in lists.
+// partialPlatform accepts only the mailboxes in accepts. Its list has these mailboxes, and those in
+// lists.
 type partialPlatform struct {
 	ports.MailPlatform
-	knows, lists []string
+	accepts, lists []string
 }
 
 type partialTenant struct {
 	ports.MailTenant
-	knows, lists []string
+	accepts, lists []string
 }
 
 func (k partialPlatform) For(id tenant.GUID) ports.MailTenant {
-	return partialTenant{k.MailPlatform.For(id), k.knows, k.lists}
+	return partialTenant{k.MailPlatform.For(id), k.accepts, k.lists}
 }
 
 func (k partialTenant) Mailboxes(context.Context) (all []mailbox.Platform, err error) {
-	for _, address := range slices.Concat(k.lists, k.knows) {
+	for _, address := range slices.Concat(k.lists, k.accepts) {
 		all = append(all, mailbox.Platform{Address: address})
 	}
 	return all, nil
@@ -38,7 +39,7 @@ func (k partialTenant) Mailboxes(context.Context) (all []mailbox.Platform, err e
 
 func (k partialTenant) EnsureRule(ctx context.Context, scope string, list []string) (sendlimit.Rule, error) {
 	for _, address := range list {
-		if !slices.Contains(k.knows, address) {
+		if !slices.Contains(k.accepts, address) {
 			return sendlimit.Rule{}, fault.MailboxNotFound.With("not there")
 		}
 	}
@@ -47,20 +48,20 @@ func (k partialTenant) EnsureRule(ctx context.Context, scope string, list []stri
 
 // A mailbox that is missing at the platform does not prevent a limit. The disabled rule lists a
 // different mailbox, or is created with the first block.
-func TestMissingMailbox(t *testing.T) {
+func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	ada, bob := "ada@"+zone, "bob@"+zone
 	for name, tt := range map[string]struct {
-		knows, lists []string
-		made         bool
+		accepts, lists []string
+		made           bool
 	}{
-		"all are there":            {[]string{ada, bob}, nil, true},
-		"one is":                   {[]string{bob}, nil, true},
-		"none is":                  {nil, nil, false},
-		"one is listed and is not": {nil, []string{bob}, false},
+		"all mailboxes exist":                  {[]string{ada, bob}, nil, true},
+		"one mailbox exists":                   {[]string{bob}, nil, true},
+		"no mailbox exists":                    {nil, nil, false},
+		"one mailbox is listed and is missing": {nil, []string{bob}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Platform = partialPlatform{fx.fake, tt.knows, tt.lists}
+			fx.Platform = partialPlatform{fx.fake, tt.accepts, tt.lists}
 			out := fx.set(t, nil, 5)
 			if made := out.Policy.RuleID != ""; made != tt.made || out.Became != sendlimit.Created || out.Mailboxes != 2 || out.Policy.PerDay != 5 {
 				t.Fatalf("got %+v", out)

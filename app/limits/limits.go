@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits sets, shows and ends the daily send limits of a tenant or one of its domains.
+// Package limits sets, shows and removes the daily send limits of a tenant or one of its domains.
 // Package enforcement counts messages and blocks mailboxes; this package only stores the limit and
 // creates its transport rule.
 //
-// Service holds the use cases. Get returns a Limit. Set takes a Wanted and returns an Outcome.
+// Service has the use cases. Get returns a Limit. Set takes a Wanted and returns an Outcome.
 //
 // Start reading at Service.Set.
 //
@@ -28,7 +28,7 @@ import (
 // workLimit is the default of Service.Limit, the longest time of one request.
 const workLimit = 50 * time.Second
 
-// Service holds the use cases of limits.
+// Service has the use cases of limits.
 type Service struct {
 	Tenants   ports.Tenants
 	Domains   ports.Domains

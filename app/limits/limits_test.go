@@ -106,7 +106,7 @@ func (fx *fixture) refused(t *testing.T, what string, w limits.Wanted, want faul
 
 func ptr(s string) *string { return &s }
 
-func TestSet(t *testing.T) {
+func TestARepeatedSetChangesNothing(t *testing.T) {
 	fx := newFixture(t)
 	for _, scope := range []*string{nil, ptr("EXAMPLE.test.")} {
 		first := fx.set(t, scope, 20)
@@ -156,7 +156,7 @@ func TestScopeWithoutMailboxesHasNoRule(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	fx := newFixture(t)
 	fx.attach(t, other)
 	far, err := fx.store.ReserveDomain(t.Context(), fx.owner, other, "far.test", 12, fx.now)
@@ -212,7 +212,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 }
 
 // A call whose answer was lost is repeated and finds the rule that it created.
-func TestLostAnswer(t *testing.T) {
+func TestSetFindsTheRuleAfterALostAnswer(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	out := fx.set(t, nil, 5)

@@ -37,9 +37,9 @@ type Outcome struct {
 
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
-// Set reserves the policy first, so that a deletion of the tenant knows that a rule may exist. The
-// policy is in force only once the mail platform has the rule, so that it never promises a limit
-// that nothing enforces. A failed Set can be repeated.
+// Set reserves the policy first, so that a deletion of the tenant finds the scope and removes a
+// rule that may exist. The policy is in force only once the mail platform has the rule, so that it
+// never promises a limit that nothing enforces. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
@@ -120,7 +120,7 @@ func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p se
 
 // ensureRule creates the transport rule of a policy if it does not exist, and returns it. The
 // platform needs one mailbox to create a rule. Any mailbox will do, because the rule is switched
-// off until enforcement blocks a mailbox. If the platform knows none of the addresses, ensureRule
+// off until enforcement blocks a mailbox. If the platform has none of the addresses, ensureRule
 // creates no rule, and the first block creates it.
 func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses []string) (sendlimit.Rule, error) {
 	platform := s.Platform.For(p.Tenant)

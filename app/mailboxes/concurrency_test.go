@@ -35,7 +35,7 @@ func runConcurrently(request func(n int) error) []error {
 	return errs
 }
 
-func TestTheCapHoldsUnderManyRequests(t *testing.T) {
+func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	fx := newFixture(t)
 	admitted := 0
 	for _, err := range runConcurrently(func(n int) error {

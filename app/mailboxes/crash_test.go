@@ -94,7 +94,7 @@ func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountI
 	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id, reservedAt) })
 }
 
-// TestProvisionConvergesAfterACrash crashes the process at every step of a request in turn. The
+// TestProvisionConvergesAfterACrash crashes the process once at every step of a request. The
 // same request to a new process converges, and nothing is created twice.
 func TestProvisionConvergesAfterACrash(t *testing.T) {
 	for _, after := range []bool{false, true} {

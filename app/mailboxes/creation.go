@@ -74,8 +74,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 }
 
 // recordExisting stores a mailbox that existed before this request, as found at the time at. If a
-// concurrent request for the same address has changed the row, recordExisting leaves the row to that
-// request.
+// concurrent request for the same address has changed the row, recordExisting does not change it.
 func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
 	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
 	if err != nil {

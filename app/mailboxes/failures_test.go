@@ -22,9 +22,9 @@ import (
 // shortly is a time limit that tests in fake time reach.
 const shortly = 500 * time.Millisecond
 
-// TestProvisionGetsOverPassingTrouble checks that a request survives transient errors of the
+// TestProvisionRetriesTransientErrors checks that a request survives transient errors of the
 // platform.
-func TestProvisionGetsOverPassingTrouble(t *testing.T) {
+func TestProvisionRetriesTransientErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
@@ -53,9 +53,9 @@ func TestProvisionGetsOverPassingTrouble(t *testing.T) {
 	}
 }
 
-// TestProvisionConvergesAfterLastingTrouble checks that lasting errors of the platform fail the
+// TestProvisionConvergesAfterLastingErrors checks that lasting errors of the platform fail the
 // request. When the errors have ended, the same request converges with one mailbox created.
-func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
+func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
@@ -135,7 +135,7 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 	}
 }
 
-func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
+func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		fx.leaveUnfinished(t)
@@ -268,9 +268,9 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 	}
 }
 
-// TestProvisionTellsWhatAnUnansweredRequestCreated checks that a retry reports a mailbox as created
-// if the first request created it and got no answer.
-func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
+// TestProvisionReportsWhatAnUnansweredRequestCreated checks that a retry reports a mailbox as
+// created if the first request created it and got no answer.
+func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
@@ -374,7 +374,7 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 	}
 }
 
-func TestProvisionSettlesTheDomainFirst(t *testing.T) {
+func TestProvisionReconcilesTheDomainFirst(t *testing.T) {
 	fx := newFixture(t)
 	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })
 	_, err := fx.provision(t.Context(), "anna@example.test")
@@ -386,7 +386,7 @@ func TestProvisionSettlesTheDomainFirst(t *testing.T) {
 	}
 }
 
-func TestProvisionGoesOnWithoutItsCaller(t *testing.T) {
+func TestProvisionContinuesWithoutItsCaller(t *testing.T) {
 	fx := newFixture(t)
 	gate := fx.fake.Hold("CreateMailbox")
 	ctx, leave := context.WithCancel(t.Context())

@@ -121,7 +121,7 @@ func (fx *fixture) stored(t *testing.T) []mailbox.Mailbox {
 	return list
 }
 
-// requireComplete checks that the platform holds want mailboxes, all of them complete, stored and
+// requireComplete checks that the platform has want mailboxes, all of them complete, stored and
 // ready.
 func (fx *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()

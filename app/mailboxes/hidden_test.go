@@ -68,10 +68,10 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// TestProvisionCompletesAMailboxThatReplicasDoNotShow sends the same request twice. The first request
-// creates the mailbox and fails before it sets the password. Then a discovery misses the mailbox,
-// because the platform's replicas lag. The second request sets the password and reports the mailbox as
-// created.
+// TestProvisionCompletesAMailboxThatReplicasDoNotShow sends the same request twice. The first
+// request creates the mailbox and fails before it sets the password. Then a discovery misses the
+// mailbox, because the platform's replicas lag. The second request sets the password and reports
+// the mailbox as created.
 func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"

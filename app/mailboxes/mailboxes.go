@@ -5,7 +5,7 @@
 // Start reading at Service.Provision in provision.go. It checks a request, reserves a row for each
 // mailbox, and creates all mailboxes concurrently. The creation of one mailbox is in creation.go.
 // The results of a request, their combined error and the release of rows are in results.go. Update
-// is in update.go, Remove in remove.go.
+// is in update.go, Remove in remove.go. mailboxes.go has Service, List and Usage.
 package mailboxes
 
 import (
@@ -23,7 +23,7 @@ import (
 // workLimit bounds the work of one request unless Limit is set.
 const workLimit = 55 * time.Second
 
-// Service holds the use cases of mailboxes.
+// Service has the use cases of mailboxes.
 type Service struct {
 	Tenants   ports.Tenants
 	Domains   ports.Domains

@@ -80,7 +80,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	return s.combineResults(ctx, acc.ID, t.GUID, results, errs)
 }
 
-// checkBody refuses malformed bodies. Provision calls it before it checks that the account holds
+// checkBody refuses malformed bodies. Provision calls it before it checks that the account has
 // the tenant.
 func checkBody(r Request) ([]mailbox.Spec, error) {
 	if len(r.Mailboxes) == 0 {

@@ -56,7 +56,7 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 	}
 }
 
-func TestProvisionRefusals(t *testing.T) {
+func TestProvisionRefusesInvalidRequests(t *testing.T) {
 	unverified := func(t *testing.T, fx *fixture) {
 		fx.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
 	}

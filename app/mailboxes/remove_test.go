@@ -69,7 +69,7 @@ func (fx *fixture) platformMailboxes() (all []mailbox.Platform) {
 	return all
 }
 
-func TestRemoveMailbox(t *testing.T) {
+func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	m, connections := fx.removable(t)
 	connections.during = func() {
@@ -116,9 +116,9 @@ func TestRemoveMailboxRefused(t *testing.T) {
 	fx.requireComplete(t, 2)
 }
 
-// TestMailboxMadeAnewStays fails a removal after its effect. Before the removal is repeated, a sync
-// misses the mailbox, and someone creates a new mailbox with the same address.
-func TestMailboxMadeAnewStays(t *testing.T) {
+// TestRepeatedRemovalKeepsANewMailbox fails a removal after its effect. Before the removal is
+// repeated, a sync misses the mailbox, and someone creates a new mailbox with the same address.
+func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	fx := newFixture(t)
 	m, _ := fx.removable(t)
 	ctx, cancel := context.WithCancel(t.Context())

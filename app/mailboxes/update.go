@@ -65,7 +65,7 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 }
 
 // normalize checks the display name and returns it in its canonical form. Update calls it before it
-// checks that the account holds the mailbox.
+// checks that the account has the mailbox.
 func normalize(c Change) (Change, error) {
 	if c.DisplayName == nil {
 		return c, nil

@@ -24,7 +24,7 @@ func one(t *testing.T, fx *fixture) mailbox.Mailbox {
 	return got[0].Mailbox
 }
 
-func TestUpdate(t *testing.T) {
+func TestUpdateChangesNameAndLimitEverywhere(t *testing.T) {
 	fx := newFixture(t)
 	m := one(t, fx)
 	name, limit := "  Anna Schmidt ", 25
@@ -97,7 +97,7 @@ func TestALimitNeedsNoPlatform(t *testing.T) {
 	must(t, err)
 }
 
-func TestUpdateRefusals(t *testing.T) {
+func TestUpdateRefusesInvalidChanges(t *testing.T) {
 	fx := newFixture(t)
 	m := one(t, fx)
 	name, empty, zero, tooMany, fine := "New", " ", 0, 26, 5
@@ -142,7 +142,7 @@ func TestRenameAfterTheConsentWasLost(t *testing.T) {
 	must(t, err) // a stored limit needs no platform
 }
 
-func TestRenameInTrouble(t *testing.T) {
+func TestFailedRenameLeavesTheStoredName(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		arrange func(*testing.T, *fixture)
@@ -203,8 +203,9 @@ func TestListByAddress(t *testing.T) {
 	}
 }
 
-// TestLaggingListKeepsANewName checks that a discovery does not set back a name while the platform's
-// replicas may show the old one. A later discovery shows a name that was changed at the platform.
+// TestLaggingListKeepsANewName checks that a discovery does not set back a name while the
+// platform's replicas may show the old one. A later discovery shows a name that was changed at the
+// platform.
 func TestLaggingListKeepsANewName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)

@@ -137,7 +137,7 @@ func isSecretName(name string) bool {
 
 // providerRows returns the settings of the providers: first those that a plugin describes, then
 // those that are set but that no plugin describes. The value of a described setting is never a
-// secret, because a setting for a secret holds the path of a file. The value of an undescribed
+// secret, because a setting for a secret is the path of a file. The value of an undescribed
 // setting can be a misplaced secret.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow

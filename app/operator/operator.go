@@ -10,17 +10,20 @@
 //
 //   - operator.go: Commands, and the helpers that open the database (withStore) or all services
 //     (withService) for the body of a command.
-//   - account.go and account_close.go: accounts, their plans, and closing them.
-//   - key.go: API keys.
+//   - account.go: accounts and their plans. account_set.go: the settings of their connect pages.
+//     account_close.go: closing them.
+//   - key.go: API keys. keybounds.go: the flags and columns of their bounds.
 //   - tenant.go: the list of tenants and their time zones. tenant_assignment.go: assigning
 //     managed tenants, withdrawing them, and removing managed transport rules.
 //   - dnsconnection.go: DNS connections. dnsconnection_add.go adds one, dnsconnection_form.go
 //     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
 //   - dns.go: putting back the DNS changes of a provisioning run.
-//   - plugin.go: the plugin catalog. plugin_new.go: writing a new plugin. keyset.go: the keys that
-//     seal secrets.
+//   - plugin.go: the plugin catalog. For authors of plugins: plugin_new.go writes a new plugin,
+//     pluginmanifest.go its manifest, and plugintest.go runs the checks.
+//   - keyset.go: the keys that seal secrets.
 //   - audit.go: the audit log. audit_verify.go: the proof of an export of audit entries.
 //   - config.go: the values of all settings.
+//   - completion.go: the names of plugins, as completions of flags.
 //
 // Start reading in operator.go. Then read key.go, which is one complete group of commands.
 package operator

@@ -42,7 +42,8 @@ func pluginCommand() *cobra.Command {
 	return group
 }
 
-// addedPluginRow shows a plugin that was just added or upgraded, or that was in the catalog already.
+// addedPluginRow shows a plugin that was just added or upgraded, or that was in the catalog
+// already.
 type addedPluginRow struct {
 	pluginhost.Entry
 	Status          string          `json:"status"`

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"time"
-	_ "time/tzdata" // all replicas know the same time zones, whatever their hosts have installed
+	_ "time/tzdata" // all replicas have the same time zones, whatever is installed on their hosts
 
 	"github.com/spf13/cobra"
 
@@ -97,7 +97,7 @@ func tenantRows(ctx context.Context, store *bunstore.Store, owner access.Account
 }
 
 // tenantOwners returns the account that idOrEmail names. With an empty idOrEmail it returns all
-// accounts that hold tenants.
+// accounts that have tenants.
 func tenantOwners(ctx context.Context, store *bunstore.Store, idOrEmail string) ([]access.Account, error) {
 	if idOrEmail != "" {
 		owner, err := store.FindAccount(ctx, idOrEmail)

@@ -5,12 +5,14 @@
 // retries for provider calls, which other packages use.
 //
 // The requests verify, sync, enable-dkim and provision call Pass.Domain, which repeats steps within
-// a time limit. Provisioning jobs call the same steps with one try each: Pass.Mail and Pass.Signing
-// in steps.go. Both can run for the same domain, because a finished step is not repeated.
+// a time limit; it is in reconcile.go. Provisioning jobs call the same steps with one try each:
+// Pass.Mail and Pass.Signing in steps.go. Both can run for the same domain, because a finished step
+// is not repeated.
 //
 // In calls.go, Call makes one provider call with a timeout. Run is the loop of retries: it decides
 // whether a call is repeated. The detection of a lost consent is there too. Intents in
-// enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run. Start
+// enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run.
+// EnforcementPause in pause.go stops enforcement while a use case changes a tenant's rules. Start
 // reading at Pass.Domain and Run.
 package reconcile
 

@@ -70,7 +70,7 @@ func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
 	}, p, store
 }
 
-func TestPass(t *testing.T) {
+func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		setup      fake.Setup

@@ -36,8 +36,8 @@ import (
 
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
 // cancelled. It returns an error when the SQLite database is locked by a different process, when
-// the certificate cannot be used, when an address is taken, when a setting of a provider is unknown,
-// or when the service fails to start. It also returns the errors of Run.
+// the certificate cannot be used, when an address is in use, when a setting of a provider is
+// unknown, or when the service fails to start. It also returns the errors of Run.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := Lock(path)
@@ -85,8 +85,8 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// catalogInterval is the time between two reads of the plugin catalog. An upgrade waits at most this
-// long.
+// catalogInterval is the time between two reads of the plugin catalog. An upgrade waits at most
+// this long.
 const catalogInterval = 2 * time.Second
 
 // adminConnections is the maximum number of connections to the admin listener.

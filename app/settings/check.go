@@ -140,7 +140,7 @@ func (c Config) checkPublicURL() error {
 	switch {
 	case err != nil:
 		return errors.New("it is not a URL")
-	case u.RawQuery != "" || u.Fragment != "" || u.User != nil: // the value is not quoted, because it may hold a password
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil: // the value is not quoted, because it may contain a password
 		return errors.New("it has a query, a fragment or a user")
 	case u.Host == "" || u.Scheme != "https" && !isLoopbackHTTP(u):
 		return fmt.Errorf("%q is neither https://… nor http:// on loopback", c.PublicURL)

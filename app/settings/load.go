@@ -88,7 +88,8 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	return reading, nil
 }
 
-// fixSetting is the fix for settings that cannot be read. `tenantry config` cannot read them either.
+// fixSetting is the fix for settings that cannot be read. `tenantry config` cannot read them
+// either.
 const fixSetting = "correct the setting; `tenantry serve --help` lists all settings"
 
 // unreadable returns the error for settings that cannot be read.

@@ -68,7 +68,7 @@ func TestMisspeltVariablesAreRefused(t *testing.T) {
 		"TENANTRY_PROVIDERS":                     "TENANTRY_PROVIDERS_PROVIDER_SETTING",
 		"TENANTRY_PROVIDERS_MICROSOFT365":        "TENANTRY_PROVIDERS_PROVIDER_SETTING",
 		"TENANTRY_IMAGE_REVISION":                "",
-		"TENANTRY_PROVIDERS_MICROSOFT356_SECRET": "", // only the catalog of plugins knows the providers
+		"TENANTRY_PROVIDERS_MICROSOFT356_SECRET": "", // only the catalog of plugins has the names of providers
 		"TENANTRY_SERVICE_HOST":                  "",
 	} {
 		err := misspeltVariable([]string{name + "=x"})

@@ -17,7 +17,7 @@ func TestOperatorIsNamedByUserAndHost(t *testing.T) {
 	}
 	t.Setenv("SUDO_USER", "ann")
 	if got := operatorHere(); got != "ann@"+host {
-		t.Errorf("behind sudo: %q", got)
+		t.Errorf("under sudo: %q", got)
 	}
 	t.Setenv("SUDO_USER", "")
 	if got := operatorHere(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {

@@ -54,7 +54,7 @@ func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answ
 	return link, s.Sessions.RenewConnectSession(ctx, session.ID, flow, completion)
 }
 
-// Origin is what a connect page shows of the account that asked for the link.
+// Origin is what a connect page shows of the account that requested the link.
 type Origin struct {
 	// DisplayName and SupportURL are empty if the operator did not set them.
 	DisplayName, SupportURL string

@@ -237,6 +237,6 @@ func TestLinkWithoutASession(t *testing.T) {
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	apptest.Must(t, err)
 	if held := fx.heldTenants(t, fx.ann); len(held) != 1 {
-		t.Errorf("holds %v", held)
+		t.Errorf("the account has %v", held)
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestConnect(t *testing.T) {
+func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 	fx := newFixture(t)
 	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	apptest.Must(t, err)
@@ -73,7 +73,7 @@ func TestLinkIsBoundAndUnguessable(t *testing.T) {
 	}
 }
 
-func TestCallbackRefused(t *testing.T) {
+func TestCallbackRefusesAChangedRequest(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(t *testing.T, fx *fixture, query string) string
@@ -238,7 +238,7 @@ func TestSignInRefused(t *testing.T) {
 
 // A different browser that knows the URLs of the flow cannot continue it. Its attempt does not end
 // the flow for the first browser.
-func TestOtherBrowser(t *testing.T) {
+func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.callback(t, fx.consent(t, fx.ann, admin))
 	intruder := fx.callback(t, fx.consent(t, fx.bob, otherAdmin))
@@ -258,7 +258,7 @@ func TestOtherBrowser(t *testing.T) {
 }
 
 // An attacker who requested the link forges a cookie from all that he knows about the flow.
-func TestForgedCookie(t *testing.T) {
+func TestAForgedCookieIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	b, _ := fx.offer(t, fx.ann, admin)
 	name, _, _ := strings.Cut(b.cookie.Reveal(), ".")
@@ -276,7 +276,7 @@ func csrfOf(cookie secret.Text) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-func TestConfirmRefused(t *testing.T) {
+func TestConfirmNeedsTheCookieAndTheCSRFToken(t *testing.T) {
 	fx := newFixture(t)
 	b, offer := fx.offer(t, fx.ann, admin)
 	for _, csrf := range []string{"", "x", offer.CSRF + "x"} {
@@ -330,7 +330,7 @@ func TestConfirmTooLate(t *testing.T) {
 	refused(t, err, fault.ConnectLinkInvalid)
 }
 
-func TestCancel(t *testing.T) {
+func TestACancelledConfirmationAttachesNothing(t *testing.T) {
 	fx := newFixture(t)
 	b, offer := fx.offer(t, fx.ann, admin)
 	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
@@ -341,7 +341,7 @@ func TestCancel(t *testing.T) {
 	refused(t, err, fault.ConnectLinkInvalid)
 }
 
-func TestConcurrentConfirmations(t *testing.T) {
+func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 	fx := newFixture(t)
 	b, offer := fx.offer(t, fx.ann, admin)
 	var wait sync.WaitGroup
@@ -361,7 +361,7 @@ func TestConcurrentConfirmations(t *testing.T) {
 	}
 }
 
-func TestTenantHeldByAnotherAccount(t *testing.T) {
+func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	b, offer := fx.offer(t, fx.ann, admin)
@@ -372,7 +372,7 @@ func TestTenantHeldByAnotherAccount(t *testing.T) {
 	}
 }
 
-func TestTenantLimit(t *testing.T) {
+func TestConnectRespectsTheTenantLimit(t *testing.T) {
 	fx := newFixture(t)
 	fx.ann = fx.account(t, "small@example.com", 1)
 
@@ -395,7 +395,7 @@ func TestTenantLimit(t *testing.T) {
 		_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 		refused(t, err, fault.TenantLimitReached)
 		if held := fx.heldTenants(t, fx.ann); !slices.Equal(held, []tenant.GUID{other}) {
-			t.Fatalf("holds %v", held)
+			t.Fatalf("the account has %v", held)
 		}
 	})
 }
@@ -458,7 +458,7 @@ func TestSignInWithoutConsent(t *testing.T) {
 	})
 }
 
-func TestSlowConsent(t *testing.T) {
+func TestConnectWaitsForASlowConsent(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 3})
 	if held := fx.connect(t, fx.ann, admin); held.GUID != guid {

@@ -19,8 +19,8 @@ import (
 
 // A connect flow uses three kinds of token.
 //
-// The state is part of the link. It is sealed and holds the account and the expiry. The cookie
-// binds one browser to the flow: it holds the flow's hash and a random part. The sign-in's state
+// The state is part of the link. It is sealed and contains the account and the expiry. The cookie
+// binds one browser to the flow: it contains the flow's hash and a random part. The sign-in's state
 // and the CSRF token are one-way hashes of the cookie. The service can check all three kinds before
 // it reads the store.
 //
@@ -55,8 +55,8 @@ func (s *Service) openState(state string) (access.AccountID, error) {
 	return owner, nil
 }
 
-// unsealState returns the account and the expiry of a state. It fails with connect_link_invalid when
-// the seal is wrong.
+// unsealState returns the account and the expiry of a state. It fails with connect_link_invalid
+// when the seal is wrong.
 func (s *Service) unsealState(state string) (access.AccountID, time.Time, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil || state == "" {

@@ -53,7 +53,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	return deleted, nil
 }
 
-// Withdrawn is the result of Withdraw: the account that held the tenant, and the result of removing
+// Withdrawn is the result of Withdraw: the account that had the tenant, and the result of removing
 // the managed rules.
 type Withdrawn struct {
 	Account access.AccountID

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// attachRace is a race of requests that change which tenants an account holds. The account has one
+// attachRace is a race of requests that change which tenants an account has. The account has one
 // slot.
 type attachRace struct {
 	*race
@@ -55,7 +55,7 @@ func (r *attachRace) delete(ctx context.Context) error {
 
 var attachRaces = []struct {
 	name    string
-	least   int // the number of tenants that the account holds at least after the race
+	least   int // the number of tenants that the account has at least after the race
 	prepare func(r *attachRace)
 	cases   func(r *attachRace) []useCase
 }{
@@ -80,7 +80,7 @@ var attachRaces = []struct {
 	},
 }
 
-// An account never holds more tenants than it has slots, and gets none while it is inactive.
+// An account never has more tenants than it has slots, and gets none while it is inactive.
 func TestTenantsOfAnAccountInEveryOrder(t *testing.T) {
 	for _, tt := range attachRaces {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTenantsOfAnAccountInEveryOrder(t *testing.T) {
 					must(t, err)
 					r.run(o, cases...)
 					if held := r.heldTenants(t, r.ann); len(held) > 1 || len(held) < tt.least {
-						t.Errorf("the account holds %v with one slot", held)
+						t.Errorf("the account has %v with one slot", held)
 					}
 				})
 			})

@@ -107,7 +107,7 @@ func (r *race) rename(id, name string) useCase {
 	}
 }
 
-// reconnect gives the consent again, as the administrator does.
+// reconnect grants the consent again, as the administrator does.
 func (r *race) reconnect(ctx context.Context) error {
 	interleaving.Step(ctx)
 	r.consent(r.t, r.ann, admin)
@@ -117,7 +117,7 @@ func (r *race) reconnect(ctx context.Context) error {
 
 // noticeRevocation makes a sync that finds the consent revoked.
 func (r *race) noticeRevocation(ctx context.Context) error {
-	_ = r.sync(ctx) // it fails with access_denied unless the consent is given again before
+	_ = r.sync(ctx) // it fails with access_denied unless the consent is granted again before
 	return nil
 }
 

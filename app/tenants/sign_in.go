@@ -169,7 +169,7 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 		return access.Account{}, err
 	}
 	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.Claimed); err == nil {
-		return acc, nil // the account already holds this tenant, so it needs no slot
+		return acc, nil // the account already has this tenant, so it needs no slot
 	}
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {

@@ -92,8 +92,8 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 }
 
 // heldTenant returns the tenant. If the assignment of a managed tenant was withdrawn, it fails with
-// access_denied. This answer reveals nothing new, because the account held the tenant before. For
-// any other tenant that the account does not hold, it fails with tenant_not_found.
+// access_denied. This answer reveals nothing new, because the account had the tenant before. For
+// any other tenant that the account does not have, it fails with tenant_not_found.
 func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if !errors.Is(err, fault.TenantNotFound) {

@@ -30,7 +30,7 @@ func TestSyncReadsLicenses(t *testing.T) {
 }
 
 // A sync succeeds without the licenses and keeps the earlier number.
-func TestUnreadableLicenses(t *testing.T) {
+func TestASyncSucceedsWithoutLicenses(t *testing.T) {
 	for _, fails := range []fake.Fault{
 		{Method: "EmailLicenses", Kind: outcome.Down}, {Method: "EmailLicenses", Kind: outcome.Unknown},
 		{Method: "EmailLicenses", Kind: outcome.Refused, Code: fault.AccessDenied},

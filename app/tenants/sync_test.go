@@ -76,7 +76,7 @@ func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes [
 	return domains, boxes
 }
 
-func TestSync(t *testing.T) {
+func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	fx := connected(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	out := fx.sync(t)
@@ -370,7 +370,7 @@ func TestSyncAfterTheRoleWasLost(t *testing.T) {
 	})
 }
 
-func TestSyncOfATenantNotHeld(t *testing.T) {
+func TestSyncDoesNotRevealForeignTenants(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	var answers []string

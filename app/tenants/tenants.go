@@ -3,7 +3,7 @@
 // Package tenants connects, lists, synchronizes and deletes tenants. A tenant is one customer
 // organization at the mail platform.
 //
-// Service holds the use cases. An administrator connects a tenant in four steps: ConnectURL makes
+// Service has the use cases. An administrator connects a tenant in four steps: ConnectURL makes
 // the link, Callback takes the consent, SignedIn proves the administrator, and Confirm attaches the
 // tenant. An operator can instead assign a managed tenant with Assign. Sync then prepares the mail
 // server and reads domains and mailboxes. Before a tenant is deleted or withdrawn, the transport
@@ -19,6 +19,7 @@
 //   - sync.go: Sync and its result
 //   - bootstrap.go: mail server preparation and SMTP AUTH during a sync
 //   - discover.go: domains, mailboxes and licenses during a sync
+//   - unlisted.go: reads the stored domains and mailboxes that the platform did not list
 //   - delete.go: Delete and Withdraw
 //   - remove_rules.go: removal of the managed transport rules
 //   - pause_enforcement.go: pauses enforcement for a tenant during the removal
@@ -39,7 +40,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service holds the use cases of tenants.
+// Service has the use cases of tenants.
 type Service struct {
 	Tenants     ports.Tenants
 	Assignments ports.Assignments

@@ -37,7 +37,7 @@ func TestGetForeignAndUnknown(t *testing.T) {
 	}
 }
 
-func TestDelete(t *testing.T) {
+func TestDeleteReleasesTheTenantForADifferentAccount(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.connect(t, fx.ann, admin)
 	if _, err := fx.Delete(t.Context(), fx.bob.ID, guid, nil); err == nil {
@@ -69,7 +69,7 @@ func managed(t *testing.T) (*fixture, tenant.Tenant) {
 	return fx, held
 }
 
-func TestAssign(t *testing.T) {
+func TestAssignConnectsAManagedTenant(t *testing.T) {
 	fx, held := managed(t)
 	if !held.Managed || held.Name != "One" || held.GUID != guid || !held.ConsentedAt.Equal(fx.now) || held.ConnectedBy != "" {
 		t.Fatalf("assigned as %+v", held)
@@ -119,7 +119,7 @@ func TestManagedTenantsTakeSlots(t *testing.T) {
 	refused(t, err, fault.TenantLimitReached)
 }
 
-func TestWithdraw(t *testing.T) {
+func TestWithdrawEndsTheAccessOfTheAccount(t *testing.T) {
 	fx, _ := managed(t)
 	gone, err := fx.Withdraw(t.Context(), tenant.GUID(strings.ToUpper(string(guid))))
 	if err != nil || gone.Account != fx.ann.ID {

@@ -114,7 +114,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string,
 	return w, s.Webhooks.RemoveWebhook(ctx, owner, id, completion)
 }
 
-// RotateSecret gives a webhook a new secret. The previous secret also signs messages until the
+// RotateSecret replaces the secret of a webhook. The previous secret also signs messages until the
 // overlap has passed. It fails with webhook_not_found.
 func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WithSecret]) (WithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)

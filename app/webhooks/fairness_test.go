@@ -52,7 +52,7 @@ func (h *hanging) wait(n int) {
 	}
 }
 
-// maxConcurrent returns how many messages have waited at once.
+// maxConcurrent returns how many messages have waited at the same time.
 func (h *hanging) maxConcurrent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +61,7 @@ func (h *hanging) maxConcurrent() int {
 
 // TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering hold back no
 // other endpoint, of the same account or of a different one. Each hanging endpoint gets four
-// messages at once. The test compares the order of events and measures no time.
+// messages at the same time. The test compares the order of events and measures no time.
 func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -102,7 +102,7 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	working.wait(t, 10)
 	for _, h := range dead {
 		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
-			t.Errorf("%d messages at once", n)
+			t.Errorf("%d messages at the same time", n)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 }
 
 // TestProcessesShareTheLimitOfAnEndpoint checks that two processes together send at most four
-// messages at once to an endpoint that is proven in both.
+// messages at the same time to an endpoint that is proven in both.
 func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	f := newFixture(t)
 	one, two := f.process(t, nil), f.process(t, nil)
@@ -206,7 +206,7 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	one.worker.WaitIdle()
 	two.worker.WaitIdle()
 	if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
-		t.Errorf("%d messages at once", n)
+		t.Errorf("%d messages at the same time", n)
 	}
 }
 

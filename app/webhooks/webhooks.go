@@ -26,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Service holds the use cases of webhooks.
+// Service has the use cases of webhooks.
 type Service struct {
 	Webhooks   ports.Webhooks
 	Deliveries ports.Deliveries

@@ -153,7 +153,7 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	}
 }
 
-func TestTest(t *testing.T) {
+func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
 	owner := f.account(t, "a")
@@ -392,7 +392,7 @@ func TestResultsAreStoredInBatches(t *testing.T) {
 			t.Errorf("the second call has %d results", n)
 		}
 		if o := <-ended; o.err == nil {
-			t.Error("a result that is not stored is no error")
+			t.Error("a result that is not stored causes no error")
 		}
 		s.answer <- fault.ServiceUnavailable.With("busy")
 		if n := <-s.calls; n != 9 || len(ended) != 0 {

@@ -29,8 +29,8 @@ const (
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second
 	// claimBatch is the number of webhooks whose deliveries one transaction claims. claimBatches is
-	// the number of such transactions that run at once. A transaction waits for another that has
-	// locked one of its webhooks.
+	// the number of such transactions that run at the same time. A transaction waits for another
+	// that has locked one of its webhooks.
 	claimBatch   = 50
 	claimBatches = 4
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.

@@ -21,8 +21,8 @@ type budgets struct {
 }
 
 // spend takes the cost of one call from each budget that covers the call's fault domain. If one
-// budget has too little left, spend gives back the whole cost, and returns false with the time
-// until a retry can succeed. The signature is that of breaker.Options.Budget.
+// budget has too little left, spend takes nothing, and returns false with the time until a retry
+// can succeed. The signature is that of breaker.Options.Budget.
 func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retryIn time.Duration, ok bool) {
 	description, err := b.describe(ctx, b.provider)
 	if err != nil {

@@ -58,8 +58,8 @@ func failpoints(ctx context.Context, c wire.Call, next func(context.Context) err
 	return err
 }
 
-// providerOptions are the dependencies of DNSProviders and sendingPlatforms. The settings are passed
-// separately.
+// providerOptions are the dependencies of DNSProviders and sendingPlatforms. The settings are
+// passed separately.
 type providerOptions struct {
 	host          *pluginhost.Host
 	counters      ports.Limiter       // counts calls against the providers' budgets

@@ -147,7 +147,7 @@ func ProviderSettingProblems(configured map[string]map[string]string, plugins []
 	return problems
 }
 
-// UnknownSettings returns the names of a provider's settings that its plugin does not know,
+// UnknownSettings returns the names of a provider's settings that its plugin does not define,
 // sorted.
 func UnknownSettings(description wire.Description, configured map[string]string) []string {
 	var unknown []string

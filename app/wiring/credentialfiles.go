@@ -102,8 +102,8 @@ func (f *CredentialFiles) addFailures(ctx context.Context, n int64, provider, se
 }
 
 // readCredentialFile reads a file and rejects content that is recognizably incomplete. When the
-// file begins like PEM, or its last valid content was PEM, it must hold a certificate and its key.
-// Otherwise the beginning of a PEM file that is still being written could be used as a secret.
+// file begins like PEM, or its last valid content was PEM, it must contain a certificate and its
+// key. Otherwise the beginning of a PEM file that is still being written could be used as a secret.
 func readCredentialFile(path string, lastValid secret.Text) (secret.Text, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

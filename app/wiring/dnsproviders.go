@@ -53,7 +53,7 @@ func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error
 }
 
 // OpenDNSProviders returns the DNS providers for a command that does not assemble a Service. It
-// fails when the plugin folder or the rate limiter cannot be opened. closeAll ends the plugins
+// fails when the plugin folder or the rate limiter cannot be opened. closeAll stops the plugins
 // and closes the limiter.
 func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter ports.Fingerprinter, log *slog.Logger) (p *DNSProviders, closeAll func() error, err error) {
 	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log})

@@ -25,7 +25,7 @@ const storedCountsTTL = 15 * time.Second
 // at least two enforcement passes have failed to count the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
-// storedGauges observes what the database and the queue hold. With PostgreSQL, all replicas
+// storedGauges observes what is in the database and the queue. With PostgreSQL, all replicas
 // observe the same values.
 type storedGauges struct {
 	queue    jobQueue

@@ -98,7 +98,7 @@ const telemetryFlushTimeout = 2 * time.Second
 type Overrides struct {
 	// Now is the clock.
 	Now func() time.Time
-	// Secrets are credentials of simulated providers, by provider and field. No file holds them.
+	// Secrets are credentials of simulated providers, by provider and field. No file contains them.
 	Secrets map[string]map[string]secret.Text
 	// Timetable is the retry policy of provisioning jobs.
 	Timetable provisioning.Timetable
@@ -332,7 +332,7 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close ends the plugins, stores the last uses of API keys, then closes the limiter, the queue and
+// Close stops the plugins, stores the last uses of API keys, then closes the limiter, the queue and
 // the store, and returns their errors. At the same time it exports the last telemetry. It only logs
 // a failure of this export.
 func (s *Service) Close(ctx context.Context) error {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access holds accounts, their plans and their API keys.
+// Package access defines accounts, their plans and their API keys.
 //
 // Account in access.go is the main type. Its methods say what the plan and the status of the
 // account allow. key.go creates and parses API keys, and reads them from the Authorization header.
-// Bounds in bounds.go limits what a key may do; the scopes that it can hold are in scope.go.
+// Bounds in bounds.go limits what a key may do; the scopes of keys are in scope.go. Settings in
+// settings.go are the operator's settings for the connect pages of an account.
 package access
 
 import (
@@ -127,8 +128,8 @@ func (a Account) MayConnect(connected int) error {
 	return nil
 }
 
-// MayAttach fails with tenant_limit_reached if the account already holds as many tenants as it has
-// slots. held is the number of tenants that it holds.
+// MayAttach fails with tenant_limit_reached if the account already has as many tenants as it has
+// slots. tenantCount is the number of tenants that it has.
 func (a Account) MayAttach(tenantCount int) error {
 	if tenantCount >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
@@ -144,9 +145,9 @@ func (a Account) MayAutomateDNS() error {
 	return nil
 }
 
-// MayGrow fails with tenant_limit_reached if the account holds more tenants than its plan allows,
-// for example after a downgrade. Such an account may not add domains, mailboxes or DNS records to
-// its tenants.
+// MayGrow fails with tenant_limit_reached if the account has more tenants than its plan allows, for
+// example after a downgrade. Such an account may not add domains, mailboxes or DNS records to its
+// tenants. tenantCount is the number of tenants that it has.
 func (a Account) MayGrow(tenantCount int) error {
 	if tenantCount > a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", tenantCount, a.Plan.TenantSlots)

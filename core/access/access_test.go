@@ -16,7 +16,7 @@ import (
 
 const digits = "0123456789abcdef0123456789abcdef0123456789abcdef"
 
-func TestPlans(t *testing.T) {
+func TestPlansHaveThePublishedLimits(t *testing.T) {
 	want := []access.Plan{
 		{Name: "api_starter", TenantSlots: 25},
 		{Name: "api_growth", TenantSlots: 50, AutomaticDNS: true},
@@ -29,7 +29,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestPlanLimits(t *testing.T) {
+func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 	account := access.Account{Active: true, Plan: access.Plan{TenantSlots: 2}}
 	for _, tt := range []struct {
 		name    string
@@ -53,7 +53,7 @@ func TestPlanLimits(t *testing.T) {
 	}
 }
 
-func TestAccountStatus(t *testing.T) {
+func TestClosedAccountsStayClosed(t *testing.T) {
 	closed := time.Unix(1, 0)
 	for _, tt := range []struct {
 		name    string
@@ -83,7 +83,7 @@ func TestNoSuchPlanListsPlans(t *testing.T) {
 	}
 }
 
-func TestCheckEmail(t *testing.T) {
+func TestCheckEmailRefusesMalformedAddresses(t *testing.T) {
 	for email, good := range map[string]bool{
 		"ann@example.com": true, "ann.lee+x@sub.example.com": true, "Änn@exämple.com": true, "ann@localhost": true,
 		"": false, "ann": false, "@example.com": false, "ann@": false, "a@b@c": false, "an n@example.com": false,

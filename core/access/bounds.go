@@ -89,12 +89,12 @@ func invalidBound(name, message string) error {
 	return fault.InvalidRequest.At("a bound of the key is not valid", fault.Field{Name: name, Message: message})
 }
 
-// Allows reports whether a key with these bounds holds a scope. Every key holds NoScope.
+// Allows reports whether a key with these bounds has a scope. Every key has NoScope.
 func (b Bounds) Allows(required Scope) bool {
 	return required == NoScope || slices.ContainsFunc(b.Scopes, func(s Scope) bool { return s.includes(required) })
 }
 
-// Permit fails with insufficient_scope if a key with these bounds does not hold the scope.
+// Permit fails with insufficient_scope if a key with these bounds does not have the scope.
 func (b Bounds) Permit(required Scope) error {
 	if b.Allows(required) {
 		return nil

@@ -24,7 +24,7 @@ const (
 	tenantTwo = "bbbbbbbb-0000-4000-8000-000000000002"
 )
 
-func TestScopes(t *testing.T) {
+func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 	for _, tt := range []struct {
 		held, required access.Scope
 		want           bool
@@ -47,7 +47,7 @@ func TestScopes(t *testing.T) {
 	} {
 		b := access.Bounds{Scopes: []access.Scope{tt.held}}
 		if got := b.Allows(tt.required); got != tt.want {
-			t.Errorf("%s holds %s: %v", tt.held, tt.required, got)
+			t.Errorf("%s has %s: %v", tt.held, tt.required, got)
 		}
 		if err := b.Permit(tt.required); (err == nil) != tt.want {
 			t.Errorf("%s permits %s: %v", tt.held, tt.required, err)
@@ -63,7 +63,7 @@ func TestPermitNamesTheMissingScope(t *testing.T) {
 	}
 }
 
-func TestNewBounds(t *testing.T) {
+func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 	all := []string{"*"}
 	for _, tt := range []struct {
 		name                      string
@@ -116,7 +116,7 @@ func TestBoundsAreNormalised(t *testing.T) {
 	}
 }
 
-func TestCheckUse(t *testing.T) {
+func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
 	bounded := access.Bounds{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: today}
 	for _, tt := range []struct {
 		name   string
@@ -138,7 +138,7 @@ func TestCheckUse(t *testing.T) {
 	}
 }
 
-func TestCover(t *testing.T) {
+func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, new(today.Add(time.Hour)), today)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 		}
 		for _, s := range access.KeyScopes() {
 			if created.Allows(s) && !creator.Allows(s) {
-				t.Fatalf("%+v holds %s, %+v does not", created, s, creator)
+				t.Fatalf("%+v has %s, %+v does not", created, s, creator)
 			}
 		}
 		for _, id := range []tenant.GUID{tenantOne, tenantTwo, "other"} {
@@ -250,6 +250,6 @@ func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 		}
 	}
 	if n := len(access.KeyScopes()); n != 29 {
-		t.Errorf("a key can hold %d scopes", n)
+		t.Errorf("a key can have %d scopes", n)
 	}
 }

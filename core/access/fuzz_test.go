@@ -37,7 +37,7 @@ func FuzzBearer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		token, err := access.Bearer([]string{header})
 		if err == nil && (token == "" || strings.Trim(token, " \t") != token || !strings.HasSuffix(strings.TrimRight(header, " \t"), token)) {
-			t.Errorf("%q gives %q", header, token)
+			t.Errorf("%q becomes %q", header, token)
 		}
 		if _, err := access.Bearer([]string{header, header}); err == nil {
 			t.Errorf("%q twice is accepted", header)

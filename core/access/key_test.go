@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-func TestBearer(t *testing.T) {
+func TestBearerRequiresExactlyOneToken(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		headers []string
@@ -47,7 +47,7 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-func TestParseKey(t *testing.T) {
+func TestParseKeyRefusesMalformedKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name, key string
 		want      access.Form
@@ -106,7 +106,7 @@ func TestNewKeysParse(t *testing.T) {
 	})
 }
 
-func TestNewKey(t *testing.T) {
+func TestNewKeyReturnsAParsableSecret(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, "acc", "ci", now)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestNewKey(t *testing.T) {
 	}
 }
 
-func TestKeyStatus(t *testing.T) {
+func TestARevokedKeyIsNotActive(t *testing.T) {
 	if got := (access.Key{}).Status(); got != access.StatusActive {
 		t.Errorf("a key is %s", got)
 	}

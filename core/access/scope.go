@@ -51,7 +51,7 @@ func OperationScopes() []Scope {
 	}
 }
 
-// KeyScopes returns the scopes that a key can hold: `*`, those of OperationScopes, and a resource
+// KeyScopes returns the scopes that a key can have: `*`, those of OperationScopes, and a resource
 // with a star.
 func KeyScopes() []Scope {
 	all := []Scope{AnyScope}
@@ -72,7 +72,7 @@ func (s Scope) resource() string {
 // reads reports whether s is a scope that only reads.
 func (s Scope) reads() bool { return strings.HasSuffix(string(s), ":read") }
 
-// includes reports whether a key that holds s also holds other.
+// includes reports whether a key that has s also has other.
 func (s Scope) includes(other Scope) bool {
 	if s == AnyScope || s == other {
 		return true
@@ -80,7 +80,7 @@ func (s Scope) includes(other Scope) bool {
 	return other != AnyScope && s.resource() == other.resource() && !s.reads()
 }
 
-// checkScopes returns invalid_request if scopes is empty or has a scope that no key can hold.
+// checkScopes returns invalid_request if scopes is empty or has a scope that no key can have.
 func checkScopes(scopes []Scope) error {
 	if len(scopes) == 0 {
 		return invalidBound("scopes", "must have at least one scope")

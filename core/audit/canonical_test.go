@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCanonicalJSON uses the examples of RFC 8785: the strings and literals of section 3.2.2 and the
-// order of section 3.2.3.
+// TestCanonicalJSON uses the examples of RFC 8785: the strings and literals of section 3.2.2 and
+// the order of section 3.2.3.
 func TestCanonicalJSON(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{

@@ -87,7 +87,7 @@ const (
 // EntryHash is the type of the subject of DropEntries.
 const EntryHash = "audit_entry"
 
-// Link returns e with its place in the chain: it follows the entry with this sequence and hash.
+// Link returns e with its position in the chain: it follows the entry with this sequence and hash.
 func (e Entry) Link(sequence int64, hash string) (Entry, error) {
 	e.Sequence, e.PreviousHash = sequence+1, hash
 	text, err := appendCanonical(nil, e.members())

@@ -241,7 +241,7 @@ func changeMember(t *testing.T, random *rand.Rand, line string) string {
 	return string(text)
 }
 
-func TestVerifyTellsUnreadableExportsFromBrokenOnes(t *testing.T) {
+func TestVerifyDistinguishesUnreadableFromBrokenExports(t *testing.T) {
 	if _, err := audit.Verify(iotest.ErrReader(errors.New("disk"))); err == nil || brokenLine(err) != 0 {
 		t.Errorf("an export that cannot be read: %v", err)
 	}

@@ -137,13 +137,13 @@ func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLa
 // zone come first.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
-// Holder is the DNS provider that holds a zone, and the account's access to the zone there.
+// Holder is the DNS provider that serves a zone, and the account's access to the zone there.
 type Holder struct {
 	Detection
 	Access Access
 }
 
-// FindHolder returns the provider that holds the zone of a read. A connection with access to the
+// FindHolder returns the provider that serves the zone of a read. A connection with access to the
 // published zone decides, even if the name servers have the names of another provider, because a
 // provider may use servers with any names.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
@@ -171,7 +171,7 @@ func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 
 // isRelevant reports whether a connection that cannot write matters for the zone. If a provider is
 // detected, only its connections matter. Otherwise a connection matters if it has access to a zone
-// that is not published, or if its provider could hold the zone because it has no name server
+// that is not published, or if its provider could serve the zone because it has no name server
 // patterns.
 func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {

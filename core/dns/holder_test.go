@@ -20,7 +20,7 @@ var (
 	powerDNS       = dns.Provider{ID: "powerdns", Title: "PowerDNS"}
 )
 
-func TestDetect(t *testing.T) {
+func TestDetectNamesTheProviderOfTheNameServers(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		delegation []string
@@ -91,7 +91,7 @@ func idle(a dns.Access, why string) dns.Access {
 	return a
 }
 
-func TestFindHolder(t *testing.T) {
+func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 	const reaches, silent, rejected, unreached = dns.ReachesZone, dns.ProviderSilent, dns.ProviderRefuses, dns.ZoneUnreached
 	vanity, foreign := []string{"ns1.a.test", "ns2.a.test"}, []string{"ns1.other.test"}
 	for _, tt := range []struct {
@@ -134,7 +134,7 @@ func TestFindHolder(t *testing.T) {
 	}
 }
 
-func TestAutomation(t *testing.T) {
+func TestAutomationNamesTheRequiredAction(t *testing.T) {
 	foreign := set("a.test", dns.MX, "1 aspmx.l.google.com")
 	good := access("cloudflare", dns.ReachesZone, cloudServers...)
 	for _, tt := range []struct {
@@ -142,7 +142,7 @@ func TestAutomation(t *testing.T) {
 		delegation []string
 		all        []dns.Access
 		sets       []dns.RRSet
-		trouble    string
+		reason     string
 		required   dns.ActionRequired
 		connected  bool
 		says       string
@@ -174,7 +174,7 @@ func TestAutomation(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := reliable(tt.sets...)
-			s.Delegation, s.Complete, s.Reason = tt.delegation, tt.trouble == "", tt.trouble
+			s.Delegation, s.Complete, s.Reason = tt.delegation, tt.reason == "", tt.reason
 			h := dns.FindHolder(s, []dns.Provider{cloudflare, powerDNS}, tt.all)
 			p := dns.NewPlan(offer(), s, nil)
 			got := h.Automate(s, p)

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestDesire(t *testing.T) {
+func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
 	o := offer()
 	o.Service = append([]dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: "second.mx.microsoft", Preference: 5},
@@ -53,7 +53,7 @@ func TestDesire(t *testing.T) {
 	})
 }
 
-func TestVerification(t *testing.T) {
+func TestVerificationPrefersTheTextRecord(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		offered []dns.Record

@@ -60,7 +60,7 @@ func TestUnreliableReadIsNotSafeToApply(t *testing.T) {
 	}
 }
 
-func TestPlanHash(t *testing.T) {
+func TestPlanHashDependsOnlyOnTheInspectedRecords(t *testing.T) {
 	base := []dns.RRSet{set("a.test", dns.TXT, "x", "v=spf1 a -all"), set("a.test", dns.MX, "0 "+oldHost)}
 	hash := func(sets ...dns.RRSet) string { return dns.NewPlan(offer(), reliable(sets...), nil).Hash() }
 	equal := map[string]string{
@@ -187,7 +187,7 @@ func TestPlanListsWrittenValues(t *testing.T) {
 	}
 }
 
-func TestPlanOwnership(t *testing.T) {
+func TestPlanKeepsOtherOwnershipRecords(t *testing.T) {
 	o := offer()
 	o.Service = nil
 	managed := []dns.Written{{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"}}
@@ -208,7 +208,7 @@ func TestPlanOwnership(t *testing.T) {
 	}
 }
 
-func TestPlanAutodiscover(t *testing.T) {
+func TestPlanConflictsWithForeignAutodiscoverRecords(t *testing.T) {
 	const name = "autodiscover.a.test"
 	for _, tt := range []planCase{
 		{name: "none", action: dns.Create, reason: "missing", after: []string{autodiscoverTarget}},

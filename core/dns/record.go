@@ -18,6 +18,8 @@
 //   - reasons.go: the reasons and notes of a plan, as words and as sentences.
 //   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.
+//   - write.go: Write, a request that changed a zone, and Resolve for unknown outcomes.
+//   - undo.go: Undo, the plan that undoes the writes of a run.
 //   - holder.go: the provider of a zone, and the account's access to it.
 //   - automation.go: whether the service can write a plan, and what a person must do if not.
 package dns
@@ -89,8 +91,8 @@ func (s RRSet) Same(other RRSet) bool {
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
-// InZone reports whether the zone with this apex can hold the set. The name of the set is the apex or
-// below it. Its type has the form of a record type, such as TXT or TYPE65534: types are compared
+// InZone reports whether the zone with this apex can hold the set. The name of the set is the apex
+// or below it. Its type has the form of a record type, such as TXT or TYPE65534: types are compared
 // exactly, so a type in lower case would be overlooked.
 func (s RRSet) InZone(apex string) bool {
 	inside := sameName(s.Name, apex) || strings.HasSuffix(normalName(s.Name), "."+normalName(apex))

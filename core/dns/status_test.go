@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestReadStatus(t *testing.T) {
+func TestReadStatusShowsEachRecord(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		sets []dns.RRSet
@@ -103,7 +103,7 @@ func TestReadStatusEscapesBinary(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
+func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 	earlier := dns.Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
 	nothing := dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
 	news := dns.Status{MX: "new.example.", SPF: dns.Missing, DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMHealthy}
@@ -128,7 +128,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestReadSoundness(t *testing.T) {
+func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 	const include, host = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
 	offer := dns.Offer{Verification: offered, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: host}, {Type: dns.TXT, Name: "a.test", Content: include},

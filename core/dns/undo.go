@@ -16,7 +16,7 @@ const (
 	UndoRestore UndoAction = "restore"
 	// UndoNothing means that the zone has the state from before the run.
 	UndoNothing UndoAction = "nothing_to_do"
-	// UndoLeave means that the value was changed since the run, so it is left alone.
+	// UndoLeave means that the value was changed since the run, so it is not touched.
 	UndoLeave UndoAction = "changed_since"
 )
 

@@ -48,7 +48,7 @@ func afterRun(instead ...dns.RRSet) []dns.RRSet {
 	return append(sets, instead...)
 }
 
-func TestNewUndo(t *testing.T) {
+func TestAnUndoRestoresOnlyUnchangedValues(t *testing.T) {
 	texts := func(values ...string) dns.RRSet { return ttl(300, set("a.test", dns.TXT, values...)) }
 	for _, tt := range []struct {
 		name            string
@@ -121,7 +121,7 @@ func TestUndoRestoresWhatAPlanChanged(t *testing.T) {
 	})
 }
 
-// sameDistinct reports whether two lists hold the same values. A plan merges equal SPF records.
+// sameDistinct reports whether two lists have the same values. A plan merges equal SPF records.
 func sameDistinct(a, b []string) bool {
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }

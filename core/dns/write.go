@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Write is one request of a provisioning run that changes a zone. The provider makes all its changes
-// or none.
+// Write is one request of a provisioning run that changes a zone. The provider makes all its
+// changes or none.
 type Write struct {
 	ID              string // UUIDv7
 	DomainID, RunID string
@@ -23,8 +23,9 @@ type Write struct {
 	Confirmed bool
 }
 
-// attributionLimit is how long after a request with an unknown outcome matching records count as
-// written by it. A person who publishes the same records by hand usually does so later.
+// attributionLimit is the time after a request with an unknown outcome during which matching
+// records count as written by the request. A person who publishes the same records by hand usually
+// does so later.
 const attributionLimit = time.Hour
 
 // Resolution says which writes with an unknown outcome were made.

@@ -22,9 +22,9 @@ func intended(at time.Time) dns.Write {
 		}}
 }
 
-// TestResolve checks which zones prove that a write with an unknown outcome was made. A zone that
-// someone else may have edited proves nothing.
-func TestResolve(t *testing.T) {
+// TestResolveNeedsTheExactSetsOfAWrite checks which zones prove that a write with an unknown
+// outcome was made. A zone that someone else may have edited proves nothing.
+func TestResolveNeedsTheExactSetsOfAWrite(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	w := intended(at)
 	texts, auto := w.Changes[0].After, w.Changes[1].After

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-func TestOutstanding(t *testing.T) {
+func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 	spf, managed, merged := set("a.test", dns.TXT, "v=spf1 -all"), set("a.test", dns.TXT, "MS=1", "v=spf1 -all"), set("A.test.", dns.TXT, "v=spf1 -all", "MS=1")
 	host, none := set("_dmarc.a.test", dns.CNAME, "vendor.test"), set("_dmarc.a.test", dns.CNAME)
 	text := set("_dmarc.a.test", dns.TXT, "v=DMARC1")
@@ -58,7 +58,7 @@ func TestOutstanding(t *testing.T) {
 	}
 }
 
-func TestCheckChanges(t *testing.T) {
+func TestCheckChangesRefusesChangesOutsideTheZone(t *testing.T) {
 	fine := dns.Change{Before: set("x.a.test", dns.TXT), After: set("x.a.test", dns.TXT, "1")}
 	for _, tt := range []struct {
 		name    string
@@ -84,7 +84,7 @@ func TestCheckChanges(t *testing.T) {
 	}
 }
 
-func TestZoneErrors(t *testing.T) {
+func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
 	for name, err := range map[string]error{"changed": dns.Changed(), "no zone": dns.NoZone()} {
 		wrapped := fmt.Errorf("call: %w", err)
 		if dns.IsChanged(wrapped) != (name == "changed") || dns.IsNoZone(wrapped) != (name == "no zone") || !outcome.ChangedNothing(wrapped) {
@@ -97,7 +97,7 @@ func TestZoneErrors(t *testing.T) {
 	}
 }
 
-func TestServesDelegation(t *testing.T) {
+func TestADelegationMustNameExactlyTheServersOfAZone(t *testing.T) {
 	two := []string{"ns1.a.test", "ns2.a.test"}
 	for _, tt := range []struct {
 		name       string

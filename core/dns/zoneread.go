@@ -12,7 +12,7 @@ import (
 // ZoneRead is one read of a domain from its authoritative servers.
 type ZoneRead struct {
 	Domain string
-	Zone   string // the apex of the zone that holds Domain
+	Zone   string // the apex of the zone that contains Domain
 	Sets   []RRSet
 	// Listed is true when Sets are the records that the provider stores, and not the answers of
 	// name servers (see WithProviderRecords).
@@ -117,8 +117,8 @@ func (read ZoneRead) values(name string, recordType Type) []string {
 	return nil
 }
 
-// Referenced holds what a plan must know about names outside the domain. A name whose lookup failed
-// is absent from the maps. A name without records is present with no values.
+// Referenced holds the facts about names outside the domain that a plan needs. A name whose lookup
+// failed is absent from the maps. A name without records is present with no values.
 type Referenced struct {
 	// SPF holds the TXT values of all names that the SPF records of the domain and the platform
 	// reference, directly or indirectly. SPFReferences returns the names that a record references.

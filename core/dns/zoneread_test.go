@@ -50,7 +50,7 @@ func TestZoneReadCountsServers(t *testing.T) {
 	}
 }
 
-func TestSilent(t *testing.T) {
+func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
 	one := []dns.Server{{State: dns.ServerUnreachable}, {State: dns.ServerOK}}
 	for name, tt := range map[string]struct {
 		read dns.ZoneRead
@@ -69,7 +69,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-func TestNeeds(t *testing.T) {
+func TestNeedsListsTheNamesOfAPlan(t *testing.T) {
 	want := func(p dns.Purpose, of dns.Type, name, content string) dns.Desired {
 		return dns.Desired{Purpose: p, Record: dns.Record{Type: of, Name: name, Content: content}}
 	}
@@ -108,7 +108,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-func TestWantedSelectors(t *testing.T) {
+func TestWantedListsBothSelectors(t *testing.T) {
 	want := []dns.Desired{{Purpose: dns.Selector1, Record: signing.Selector1}, {Purpose: dns.Selector2, Record: signing.Selector2}}
 	if diff := cmp.Diff(want, signing.Wanted()); diff != "" {
 		t.Fatal(diff)
@@ -118,7 +118,7 @@ func TestWantedSelectors(t *testing.T) {
 	}
 }
 
-func TestShown(t *testing.T) {
+func TestEscapeTextEscapesUnprintableBytes(t *testing.T) {
 	for content, want := range map[string]string{
 		"v=spf1 -all": "v=spf1 -all", "": "", "grüße \\ \"x\"": "grüße \\ \"x\"", "a\xff\x00b": `a\255\000b`, "\n\u0085": `\010\194\133`,
 		"\u2028\ufffd": "\u2028\ufffd",
@@ -136,7 +136,7 @@ func TestShown(t *testing.T) {
 	})
 }
 
-func TestChunks(t *testing.T) {
+func TestChunksJoinToTheSameText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOf(rapid.StringN(0, -1, 600)).Draw(t, "words"), " ")
 		chunks := dns.Chunks(text)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package domain holds custom mail domains: their names, their state, their DNS health and how many
-// a tenant may have.
+// Package domain defines custom mail domains: their names, their state, their DNS health and how
+// many a tenant may have.
 //
 // Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
 // merges a stored domain with an observation of it. health.go detects drift: records that were
@@ -18,8 +18,9 @@ import (
 // MaxPerTenant is the maximum number of custom domains of a tenant.
 const MaxPerTenant = 12
 
-// RemovalMemory is how long a later removal of a domain counts as a repetition of one that began. It
-// exceeds the time for which a request can be repeated with its Idempotency-Key.
+// RemovalMemory is how long after the beginning of a removal another removal of the domain counts
+// as its repetition. It exceeds the time for which a request can be repeated with its
+// Idempotency-Key.
 const RemovalMemory = 48 * time.Hour
 
 // Domain is a custom domain as tenantry stores it.

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-func TestAdmit(t *testing.T) {
+func TestAdmitLimitsTheDomainsOfATenant(t *testing.T) {
 	if err := domain.Admit(11, domain.MaxPerTenant); err != nil {
 		t.Errorf("the twelfth request is refused: %v", err)
 	}

@@ -15,19 +15,19 @@ func FuzzName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		looked := domain.Lookup(raw)
-		if looked != domain.NoName && domain.Lookup(looked) != looked {
-			t.Errorf("%q: %q is looked up as %q", raw, looked, domain.Lookup(looked))
+		found := domain.Lookup(raw)
+		if found != domain.NoName && domain.Lookup(found) != found {
+			t.Errorf("%q: %q becomes %q", raw, found, domain.Lookup(found))
 		}
 		name, err := domain.Name(raw, builtin)
 		if err != nil {
 			return
 		}
-		if again, err := domain.Name(name, builtin); err != nil || again != name || looked != name {
-			t.Errorf("%q: %q becomes %q, %v; looked up as %q", raw, name, again, err, looked)
+		if again, err := domain.Name(name, builtin); err != nil || again != name || found != name {
+			t.Errorf("%q: %q becomes %q, %v; Lookup returns %q", raw, name, again, err, found)
 		}
 		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
-			t.Errorf("%q gives %q", raw, name)
+			t.Errorf("%q becomes %q", raw, name)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func unreliable(s dns.ZoneRead) dns.ZoneRead {
 	return s
 }
 
-func TestDrift(t *testing.T) {
+func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
 	all := []domain.Drift{domain.SPFGone, domain.DKIMBroken, domain.MXMoved}
 	unverified, unnamed := verifiedDomain(), verifiedDomain()
 	unverified.Verified, unnamed.Service = false, nil
@@ -132,7 +132,7 @@ func TestDriftOverReads(t *testing.T) {
 	})
 }
 
-func TestDue(t *testing.T) {
+func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for name, tt := range map[string]struct {
 		d    domain.Domain
@@ -151,7 +151,7 @@ func TestDue(t *testing.T) {
 }
 
 // The shares of a day's ticks together cover all domains, and exceed them by at most one share.
-func TestShare(t *testing.T) {
+func TestTheSharesOfADayCoverAllDomains(t *testing.T) {
 	const tick = 5 * time.Minute
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {
 		share, ticks := domain.Share(n, tick), int(domain.Day/tick)

@@ -29,8 +29,9 @@ type Observed struct {
 	Signing   time.Time // DKIM and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the newest change that can mean a new domain with the same name, since the first
-	// removal began: another value of Verified, or a missing domain that was found.
+	// Change is the time of the newest change that can mean a new domain with the same name:
+	// another value of Verified, or a missing domain that was found. A removal that repeats no
+	// earlier one resets it.
 	Change time.Time
 	// Missed is the MissingSince of a domain before it became a reservation again.
 	Missed time.Time
@@ -127,8 +128,8 @@ func (d Domain) MissingAgain() Domain {
 }
 
 // MayBeHidden reports whether the tenant may have a reserved domain that the platform does not show
-// at the time now. A discovery missed the domain for the first time, or an earlier request may have
-// added it, less than observation.ReplicaLag ago.
+// at the time now. This is possible for observation.ReplicaLag after a discovery missed the domain
+// for the first time, and after an earlier request that may have added it.
 func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.ReservedBefore) < observation.ReplicaLag
 }

@@ -21,7 +21,7 @@ var (
 // builtin are the suffixes of names that the mail platform assigns.
 var builtin = []string{"onmicrosoft.com"}
 
-func TestName(t *testing.T) {
+func TestNamesAreNormalized(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"plain", "example.com", "example.com"},
 		{"unlisted top level", "example.test", "example.test"},
@@ -51,7 +51,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-func TestNameRefused(t *testing.T) {
+func TestInvalidNamesAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, raw string
 		code      fault.Code
@@ -117,7 +117,7 @@ func TestNameRefused(t *testing.T) {
 	}
 }
 
-func TestLookup(t *testing.T) {
+func TestLookupReturnsNoNameForInvalidNames(t *testing.T) {
 	for _, tt := range []struct{ raw, want string }{
 		{"EXAMPLE.com.", "example.com"},
 		{"müller.example", "xn--mller-kva.example"},
@@ -127,7 +127,7 @@ func TestLookup(t *testing.T) {
 		{"", domain.NoName},
 	} {
 		if got := domain.Lookup(tt.raw); got != tt.want {
-			t.Errorf("%q gives %q, want %q", tt.raw, got, tt.want)
+			t.Errorf("%q becomes %q, want %q", tt.raw, got, tt.want)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 			return
 		}
 		if again, err := domain.Name(name, builtin); err != nil || again != name {
-			t.Fatalf("%q gives %q, which gives %q, %v", raw, name, again, err)
+			t.Fatalf("%q becomes %q, which becomes %q, %v", raw, name, again, err)
 		}
 		if name != strings.ToLower(name) || strings.HasSuffix(name, ".") || len(name) > 253 || domain.Lookup(raw) != name {
 			t.Fatalf("%q is not canonical", name)

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/egress"
 )
 
-func TestPublic(t *testing.T) {
+func TestSpecialAddressesAreNotPublic(t *testing.T) {
 	for address, want := range map[string]bool{
 		"8.8.8.8": true, "2606:4700::1111": true, "::ffff:8.8.8.8": true,
 		"127.0.0.1": false, "::1": false, "::ffff:127.0.0.1": false, "10.1.2.3": false, "172.31.0.1": false,

@@ -4,6 +4,8 @@
 // and has the object's new state.
 //
 // Event in event.go is the main type; start reading there. types.go lists the types of events.
+// data.go defines the data of each type. changes.go derives the events from the old and the new
+// state of an object.
 package event
 
 import (
@@ -29,7 +31,7 @@ type Event struct {
 	// Version is 1 for the first event of a subject, and one more for each further event of the
 	// same subject.
 	Version int64
-	// Data is the new state of the subject, one of the Data types of this package. It holds no
+	// Data is the new state of the subject, one of the Data types of this package. It contains no
 	// secret. An event that was read from the store has json.RawMessage.
 	Data any
 }

@@ -27,7 +27,7 @@ const (
 	Lease = 15 * time.Second
 	// MaxAnswer is the maximum size of a stored answer, in bytes.
 	MaxAnswer = 256 << 10
-	// Batch is the number of expired keys that are deleted at once.
+	// Batch is the number of expired keys that one statement deletes.
 	Batch = 500
 )
 

@@ -10,7 +10,7 @@ import (
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func TestDecide(t *testing.T) {
+func TestDecideReplaysOnlyTheSameRequest(t *testing.T) {
 	kept := at.Add(Retention)
 	for _, tt := range []struct {
 		name string
@@ -37,7 +37,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestEnd(t *testing.T) {
+func TestEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 	nothing, changed := Effects{}, Effects{Changed: true}
 	asked, answered := Effects{Asked: true}, Effects{Asked: true, Answered: true}
 	for _, tt := range []struct {
@@ -72,7 +72,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-func TestRequestText(t *testing.T) {
+func TestRequestTextDistinguishesRequests(t *testing.T) {
 	one := Request{"POST", "/v1/tenants/aaaaaaaa-0000-4000-8000-00000000000A/domains", "a=1", []byte(`{"domain":"a.example"}`)}
 	id := one
 	id.Path = "/v1/tenants/AAAAAAAA-0000-4000-8000-00000000000a/domains"
@@ -97,7 +97,7 @@ func TestRequestText(t *testing.T) {
 	}
 }
 
-func TestPlacesAreUnique(t *testing.T) {
+func TestKeyIDsAreUnique(t *testing.T) {
 	ann, bob := KeyID{Account: "ann", Key: [32]byte{1}}, KeyID{Account: "bob", Key: [32]byte{1}}
 	other := KeyID{Account: "ann", Key: [32]byte{2}}
 	if ann.String() == bob.String() || ann.String() == other.String() {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 )
 
-func TestLookup(t *testing.T) {
+func TestLookupAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 	const id = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 	for _, tt := range []struct{ name, raw, want string }{
 		{"canonical", id, id},
@@ -81,10 +81,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		id, ok := ident.Parse(raw)
 		if ok != form.MatchString(raw) || ok && id != strings.ToLower(raw) {
-			t.Errorf("%q gives %q, %v", raw, id, ok)
+			t.Errorf("%q becomes %q, %v", raw, id, ok)
 		}
-		if looked := ident.Lookup(raw); !form.MatchString(looked) || ok && looked != id {
-			t.Errorf("%q is looked up as %q", raw, looked)
+		if found := ident.Lookup(raw); !form.MatchString(found) || ok && found != id {
+			t.Errorf("%q becomes %q", raw, found)
 		}
 	})
 }

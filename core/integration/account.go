@@ -8,7 +8,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 )
 
-// Account is a mail account at a sending platform. The zero Account stands for a missing account.
+// Account is a mail account at a sending platform. The zero Account means a missing account.
 type Account struct {
 	ID      string // id at the platform; its address if the platform has no ids
 	Address string // as the platform returns it; compare with SameAddress
@@ -32,7 +32,7 @@ const (
 	AccountConnected AccountState = "connected" // its grant works; pausing does not change the state
 	AccountPending   AccountState = "pending"   // the platform is still setting it up
 	AccountFailed    AccountState = "failed"    // it cannot sign in
-	AccountOther     AccountState = "other"     // a state that tenantry does not know
+	AccountOther     AccountState = "other"     // any other state
 )
 
 // Exists reports whether the account exists at the platform.

@@ -11,14 +11,14 @@ import (
 // ConnectionStatus is the state of a mailbox's connection to a sending platform.
 type ConnectionStatus string
 
-// The statuses. Only one integration at a time can hold a mailbox; see Held.
+// The statuses. Only one integration at a time can have a mailbox; see Held.
 const (
 	ConnectionPending       ConnectionStatus = "pending"   // a session is open
 	ConnectionConnected     ConnectionStatus = "connected" // the account exists and its grant works
 	ConnectionFailed        ConnectionStatus = "failed"    // it cannot sign in, or the last session failed
 	ConnectionDisconnected  ConnectionStatus = "disconnected"
 	ConnectionDisconnecting ConnectionStatus = "disconnecting" // requested, outcome unknown
-	ConnectionOther         ConnectionStatus = "other"         // the account is in a state that tenantry does not know
+	ConnectionOther         ConnectionStatus = "other"         // the account is in an AccountOther state
 )
 
 // Held reports whether this status keeps other integrations from connecting the mailbox.
@@ -58,7 +58,7 @@ type Connection struct {
 type Eligible struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
-	// Elsewhere is true when a different integration holds the mailbox.
+	// Elsewhere is true when a different integration has the mailbox.
 	Elsewhere bool
 }
 

@@ -41,7 +41,7 @@ func TestConnectionAfterSession(t *testing.T) {
 	}
 }
 
-func TestStartFailed(t *testing.T) {
+func TestAFailedStartKeepsEarlierConnections(t *testing.T) {
 	for was, want := range map[integration.ConnectionStatus]integration.ConnectionStatus{
 		"":                                  integration.ConnectionFailed,
 		integration.ConnectionPending:       integration.ConnectionFailed,

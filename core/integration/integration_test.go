@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func TestChoose(t *testing.T) {
+func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 	a, b := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
 	nameless := integration.Workspace{Name: "Main"}
 	for _, tt := range []struct {
@@ -105,7 +105,7 @@ func TestAuthURL(t *testing.T) {
 	}
 }
 
-func TestSameAddress(t *testing.T) {
+func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
 	for _, tt := range []struct {
 		a, b  string
 		equal bool

@@ -21,7 +21,7 @@ const (
 	other         = integration.ConnectionOther
 )
 
-func TestReconcile(t *testing.T) {
+func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 	absent := integration.AccountState("")
 	for _, tt := range []struct {
 		was  integration.ConnectionStatus
@@ -90,7 +90,7 @@ func TestReconcileUsesStoredState(t *testing.T) {
 	}
 }
 
-func TestDrifted(t *testing.T) {
+func TestDriftedNamesUnexpectedChanges(t *testing.T) {
 	for _, tt := range []struct {
 		before, after integration.ConnectionStatus
 		want          integration.Drift
@@ -109,7 +109,7 @@ func TestDrifted(t *testing.T) {
 
 // After a listing the connection has the state of its account at the platform. The same listing
 // again changes nothing, and the counters are consistent.
-func TestReconcileConverges(t *testing.T) {
+func TestASecondReconcileChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally
 		for range rapid.IntRange(0, 20).Draw(t, "mailboxes") {

@@ -40,7 +40,7 @@ func TestOpenSetsExpiry(t *testing.T) {
 	}
 }
 
-func TestSessionOver(t *testing.T) {
+func TestASessionIsOverAtItsDeadline(t *testing.T) {
 	pending, expired := integration.Progress{State: integration.SignInPending}, integration.Progress{State: integration.SignInExpired}
 	for _, tt := range []struct {
 		name     string
@@ -62,7 +62,7 @@ func TestSessionOver(t *testing.T) {
 	}
 }
 
-func TestWithProgress(t *testing.T) {
+func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		p    integration.Progress

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mailbox holds the rules for shared mailboxes: addresses, names, passwords, the number per
-// domain, and usage.
+// Package mailbox defines the rules for shared mailboxes: addresses, names, passwords, the number
+// per domain, and usage.
 //
 // Mailbox in mailbox.go is the main type; start reading there. validate.go checks the addresses,
 // names and passwords of requests. provision.go decides what provisioning does for a mailbox.

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 )
 
-func TestListed(t *testing.T) {
+func TestOnlyCreatedMailboxesAreListed(t *testing.T) {
 	for stage, want := range map[mailbox.Stage]bool{
 		mailbox.Reserved: false, mailbox.Creating: false, mailbox.Created: true, mailbox.Ready: true,
 	} {
@@ -21,7 +21,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-func TestSeen(t *testing.T) {
+func TestSeenMergesAMailboxWithItsListing(t *testing.T) {
 	const (
 		address = "anna@example.test"
 		first   = "anna.1@t.onmicrosoft.test"
@@ -60,7 +60,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-func TestUsageUnder(t *testing.T) {
+func TestUsageUnderComputesTheRemainder(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		sent, limit int

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 )
 
-func TestAlias(t *testing.T) {
+func TestAliasesDifferByDomain(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 	rapid.Check(t, func(t *rapid.T) {
 		local := rapid.StringMatching(`[a-z0-9_-]{1,20}(\.[a-z0-9_-]{1,20}){0,2}`).Draw(t, "local")
@@ -37,7 +37,7 @@ func TestAliasOfLongAddress(t *testing.T) {
 	}
 }
 
-func TestAdmit(t *testing.T) {
+func TestAdmitLimitsTheMailboxesOfADomain(t *testing.T) {
 	held := []string{"a@a.test", "b@a.test", "c@a.test"}
 	for _, tt := range []struct {
 		name     string
@@ -84,7 +84,7 @@ func TestAdmitNeverExceedsLimit(t *testing.T) {
 	})
 }
 
-func TestNextStep(t *testing.T) {
+func TestNextStepFollowsStageAndPlatform(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		stage mailbox.Stage

@@ -25,7 +25,7 @@ func specs(addresses ...string) []mailbox.Spec {
 	return list
 }
 
-func TestAcceptedAddresses(t *testing.T) {
+func TestAcceptedAddressesAreNormalized(t *testing.T) {
 	for _, tt := range []struct{ name, domain, raw, want string }{
 		{"plain", "a.test", "anna.k@a.test", "anna.k@a.test"},
 		{"any case", "a.test", "Anna@A.TEST", "anna@a.test"},
@@ -42,7 +42,7 @@ func TestAcceptedAddresses(t *testing.T) {
 	}
 }
 
-func TestRefusedAddresses(t *testing.T) {
+func TestUnsafeAddressesAreRefused(t *testing.T) {
 	for _, raw := range []string{
 		"", "@a.test", "anna", "anna@", "anna@b.test", "anna@mail.a.test", "anna@test", "anna@a.test.", "anna@@a.test",
 		"anna@a.test@a.test", local64 + "a@a.test", `"anna k"@a.test`, ".anna@a.test", "anna.@a.test", "an..na@a.test",
@@ -61,7 +61,7 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-func TestDuplicateAddresses(t *testing.T) {
+func TestDuplicateAddressesAreRefused(t *testing.T) {
 	_, err := mailbox.CheckAddresses("a.test", specs("anna@a.test", "ben@a.test", "ANNA@a.test"))
 	if !errors.Is(err, fault.DuplicateMailboxEmail) {
 		t.Fatalf("got %v", err)
@@ -99,7 +99,7 @@ func TestAcceptedAddressesAreCanonical(t *testing.T) {
 	})
 }
 
-func TestDisplayName(t *testing.T) {
+func TestDisplayNamesAreTrimmedAndChecked(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"plain", "Anna Keller", "Anna Keller"},
 		{"spaces around", " \u00a0Anna\t", "Anna"},
@@ -146,7 +146,7 @@ func TestRefusedDisplayNames(t *testing.T) {
 	}
 }
 
-func TestCheckNames(t *testing.T) {
+func TestCheckNamesTrimsDisplayNames(t *testing.T) {
 	got, err := mailbox.CheckNames([]mailbox.Spec{{DisplayName: " Zoë ", Address: "X@a.test"}})
 	if err != nil || got[0] != (mailbox.Spec{DisplayName: "Zoë", Address: "X@a.test"}) {
 		t.Fatalf("got %q, %v", got, err)
@@ -165,7 +165,7 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 	})
 }
 
-func TestPassword(t *testing.T) {
+func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
 	for _, tt := range []struct {
 		name, password string
 		ok             bool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observation orders what tenantry learns about the objects of a provider.
+// Package observation orders the observations of a provider's objects by time.
 //
 // Requests and jobs read a provider concurrently, and may store their answers late and in any
 // order. Each part of a stored row therefore has the time of its observation, and an older
@@ -9,22 +9,23 @@
 //
 // The time of a read is the time before its call, because the answer may show the state at that
 // time. The time of a write is the time after its answer, because its effect is certain only then.
-// A read that overlaps a write therefore never replaces the result of the write. Held is for a value
-// that reads can show wrongly even after the write.
+// A read that overlaps a write therefore never replaces the result of the write. Held is for a
+// value whose old state a lagging replica can show even after the write.
 //
-// Times are those of the processes' clocks. If the clock of a process is behind, its observation
+// Times are those of the processes' clocks. If the clock of a process is slow, its observation
 // does not replace the observations that other processes made just before. The next sync reads the
 // object again.
 package observation
 
 import "time"
 
-// ReplicaLag is how long a provider's replicas may lack an object that exists, or show a value that was
-// replaced.
+// ReplicaLag is how long a provider's replicas may lack an object that exists, or show a value that
+// was replaced.
 const ReplicaLag = 15 * time.Minute
 
-// Held returns the time of a write at the time at whose old value a later read can still show. Reads
-// that began less than ReplicaLag after the write are older than this time, and later writes are newer.
+// Held returns the observation time to store for a write at the time at, if later reads can still
+// show the old value. The time is ReplicaLag after the write. A read that began earlier than that
+// therefore does not replace the written value.
 func Held(at time.Time) time.Time { return at.Add(ReplicaLag) }
 
 // Advance reports whether an observation at the time seen replaces the observation at the time
@@ -38,9 +39,9 @@ func Advance(stored *time.Time, seen time.Time) bool {
 	return true
 }
 
-// Gone reports whether an object that a read at missedAt did not find no longer exists.
-// missingSince is the time of the first read that did not find it, zero if it was found later. Two
-// such reads less than ReplicaLag apart may come from the same lagging replica.
+// Gone reports whether a missing object no longer exists. missedAt is the time of a read that did
+// not find it. missingSince is the time of the first such read, zero if the object was found later.
+// Two such reads less than ReplicaLag apart may come from the same lagging replica.
 func Gone(missingSince, missedAt time.Time) bool {
 	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
 }

@@ -15,11 +15,11 @@ import (
 
 func TestUnwrapReturnsPublishedError(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		err     outcome.Error
-		want    fault.Code
-		wait    time.Duration
-		settled bool
+		name      string
+		err       outcome.Error
+		want      fault.Code
+		wait      time.Duration
+		unchanged bool
 	}{
 		{"refused", outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}, fault.DomainUnavailable, 0, true},
 		{"not ready, with a code", outcome.Error{Kind: outcome.NotReady, Code: fault.DKIMNotReady}, fault.DKIMNotReady, 0, true},
@@ -35,14 +35,14 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 			if seen.Code != tt.want || seen.RetryAfter != tt.wait || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
 				t.Fatalf("the caller sees %+v", seen)
 			}
-			if outcome.Of(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.settled {
+			if outcome.Of(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.unchanged {
 				t.Fatalf("kind %s, resolved %v", outcome.Of(err), outcome.ChangedNothing(err))
 			}
 		})
 	}
 }
 
-func TestOtherErrorsAreNotSettled(t *testing.T) {
+func TestOtherErrorsHaveNoKnownOutcome(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, errors.New("plugin died")} {
 		if outcome.Of(err) != 0 || outcome.ChangedNothing(err) {
 			t.Errorf("%v counts as a provider's answer", err)
@@ -53,7 +53,7 @@ func TestOtherErrorsAreNotSettled(t *testing.T) {
 	}
 }
 
-func TestKindNames(t *testing.T) {
+func TestEveryKindHasItsName(t *testing.T) {
 	for kind, want := range map[outcome.Kind]string{
 		0: "done", outcome.Refused: "refused", outcome.NotReady: "not_ready", outcome.Throttled: "throttled",
 		outcome.Down: "down", outcome.Broken: "broken", outcome.Unknown: "unknown",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page holds the rules of lists that are read page by page: the limits, and the cursors
+// Package page defines the rules of lists that are read page by page: the limits, and the cursors
 // with which a caller asks for the next page.
 //
 // Query is a request for a page, and Page is the answer. Cut makes a Page from the entries that a

@@ -29,8 +29,8 @@ import (
 type Error struct {
 	// Type is the type of the panic's value.
 	Type string
-	// Stack lists the functions and lines that led to the panic, the innermost first. It contains no
-	// arguments.
+	// Stack lists the functions and lines that led to the panic, the innermost first. It contains
+	// no arguments.
 	Stack []string
 }
 

@@ -17,7 +17,7 @@ type Facts struct {
 	// application. Administrators see this id at the platform. It is empty for a platform without
 	// such an id.
 	ApplicationField string
-	// Administrator is the platform's name of the role that can give consent, as in "Global
+	// Administrator is the platform's name of the role that can grant consent, as in "Global
 	// Administrator".
 	Administrator string
 	// Withdrawal is a sentence that tells administrators how to withdraw the consent. LeftRules

@@ -94,10 +94,10 @@ func publishedAgo(ago, negative time.Duration) func(*Job, time.Time) {
 	return func(j *Job, now time.Time) { j.PublishedAt, j.NegativeTTL = now.Add(-ago), negative }
 }
 
-func TestAdvance(t *testing.T) {
+func TestAdvanceDecidesOnEachObservation(t *testing.T) {
 	for _, r := range []advanceCase{
 		{name: "a plan without problems is written", observation: "changes", stage: StageApply, status: Running, next: Apply},
-		{name: "a plan without changes skips the write", observation: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "a plan without changes skips the write", observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "a plan with a conflict", observation: "conflict", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
 		{name: "a plan with a conflict, without a message", observation: "conflict, unworded", stage: StagePlan, status: ActionRequired, next: Plan, code: dns.ConflictToResolve},
 		{name: "a conflict in an unreliable read", observation: "conflict, unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
@@ -112,7 +112,7 @@ func TestAdvance(t *testing.T) {
 		{name: "unreliable since a time in the future", history: unreliableInFuture, observation: "unreliable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 
 		{name: "a written plan continues", path: toApply, observation: "written", stage: StagePropagation, status: Running, next: ReadDNS},
-		{name: "nothing left to write continues", path: toApply, observation: "settled", stage: StagePropagation, status: Running, next: ReadDNS},
+		{name: "nothing left to write continues", path: toApply, observation: "unchanged", stage: StagePropagation, status: Running, next: ReadDNS},
 		{name: "a different plan is planned again", path: toApply, observation: "other changes", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a zone that changed during the write is planned again", path: toApply, observation: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "changed the second time", path: toApply, history: movedOnce, observation: "zone moved", stage: StagePlan, status: Waiting, next: Plan, pause: 2 * firstPause},
@@ -128,10 +128,10 @@ func TestAdvance(t *testing.T) {
 		{name: "a write without an answer for 48 h", path: toApply, history: overdue, observation: "write lost", stage: StageApply, status: ActionRequired, next: Apply, code: PropagationTimeout},
 		{name: "WriteErr matters only after Apply", observation: "write refused", stage: StageApply, status: Running, next: Apply},
 
-		{name: "one read is not enough", path: toRead, observation: "settled and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
-		{name: "two reads within 10 s are not enough", path: toRead, history: seen4s, observation: "settled and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
-		{name: "two reads 10 s apart are enough", path: toRead, history: seen10s, observation: "settled and shown", stage: StageDomainVerification, status: Running, next: Verify},
-		{name: "a first read in the future does not count", path: toRead, history: seenInFuture, observation: "settled and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
+		{name: "one read is not enough", path: toRead, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
+		{name: "two reads within 10 s are not enough", path: toRead, history: seen4s, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 6 * time.Second},
+		{name: "two reads 10 s apart are enough", path: toRead, history: seen10s, observation: "unchanged and shown", stage: StageDomainVerification, status: Running, next: Verify},
+		{name: "a first read in the future does not count", path: toRead, history: seenInFuture, observation: "unchanged and shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: 10 * time.Second},
 		{name: "not shown", path: toRead, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 		{name: "not shown for almost 48 h", path: toRead, history: almostOverdue, observation: "not shown", stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 		{name: "not shown for 48 h", path: toRead, history: overdue, observation: "not shown", stage: StagePropagation, status: ActionRequired, next: ReadDNS, code: PropagationTimeout},
@@ -162,18 +162,18 @@ func TestAdvance(t *testing.T) {
 		{name: "no DKIM records in 48 h", path: toSigning, history: overdue, observation: "not ready", stage: StageDKIMPublication, status: ActionRequired, next: EnsureSigning, code: DKIMTimeout},
 		{name: "DKIM plan", path: toDKIMPlan, observation: "changes", stage: StageDKIMPublication, status: Running, next: Apply},
 		{name: "DKIM plan without a connection", path: toDKIMPlan, observation: "no connection", stage: StageDKIMPublication, status: ActionRequired, next: Plan, code: dns.ConnectionRequired},
-		{name: "DKIM plan without changes", path: toDKIMPlan, observation: "settled", stage: StageDKIMPublication, status: Running, next: ReadDNS},
+		{name: "DKIM plan without changes", path: toDKIMPlan, observation: "unchanged", stage: StageDKIMPublication, status: Running, next: ReadDNS},
 		{name: "DKIM written", path: toDKIMApply, observation: "written", stage: StageDKIMPublication, status: Running, next: ReadDNS},
 		{name: "DKIM moved", path: toDKIMApply, observation: "zone moved", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
-		{name: "DKIM seen", path: toDKIMRead, history: seen10s, observation: "settled and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
+		{name: "DKIM seen", path: toDKIMRead, history: seen10s, observation: "unchanged and shown", stage: StageDKIMEnablement, status: Running, next: EnableDKIM},
 		{name: "DKIM not seen in 48 h", path: toDKIMRead, history: overdue, observation: "not shown", stage: StageDKIMPublication, status: ActionRequired, next: ReadDNS, code: DKIMTimeout},
 		{name: "signing", path: toEnable, observation: "ready", stage: StageHealth, status: Running, next: Validate},
 		{name: "not signing while negative answers are cached", path: toEnable, history: publishedAgo(time.Minute, 11*time.Minute), observation: "not ready", stage: StageDKIMEnablement, status: Waiting, next: EnableDKIM, pause: 10 * time.Minute},
 		{name: "not signing because the records are gone", path: toEnable, observation: "changes", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
 		{name: "not signing in 48 h", path: toEnable, history: overdue, observation: "not ready", stage: StageDKIMEnablement, status: ActionRequired, next: EnableDKIM, code: DKIMTimeout},
 
-		{name: "healthy", path: toValidate, observation: "settled and ready", stage: StageDone, status: Completed},
-		{name: "healthy but not signing", path: toValidate, observation: "settled", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
+		{name: "healthy", path: toValidate, observation: "unchanged and ready", stage: StageDone, status: Completed},
+		{name: "healthy but not signing", path: toValidate, observation: "unchanged", stage: StageHealth, status: Waiting, next: Validate, pause: firstPause},
 		{name: "a record is missing", path: toValidate, observation: "not shown", stage: StageDKIMPublication, status: Waiting, next: Plan, pause: firstPause},
 		{name: "a record is missing the third time", path: toValidate, history: movedTwice, observation: "changes", stage: StageHealth, status: ActionRequired, next: Validate, code: ZoneChanged},
 		{name: "a conflict at the end", path: toValidate, observation: "conflict", stage: StageHealth, status: ActionRequired, next: Validate, code: dns.ConflictToResolve},
@@ -183,13 +183,13 @@ func TestAdvance(t *testing.T) {
 		{name: "throttled", observation: "throttled", stage: StagePlan, status: Waiting, next: Plan, pause: 5 * time.Minute},
 		{name: "down", observation: "down", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "down with a long demanded wait", observation: "away for long", stage: StagePlan, status: Waiting, next: Plan, pause: time.Hour},
-		{name: "the database is unavailable", observation: "database away", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the database is unavailable", observation: "database unavailable", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "broken", observation: "broken", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "refused", observation: "refused", stage: StagePlan, status: Failed},
 		{name: "refused without a known reason", observation: "unexplained", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
 		{name: "refused twenty times in a row without a known reason", history: nineteenFaults, observation: "unexplained", stage: StagePlan, status: Failed},
-		{name: "an internal fault", observation: "ours", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
-		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "ours", stage: StagePlan, status: Failed},
+		{name: "an internal fault", observation: "internal fault", stage: StagePlan, status: Waiting, next: Plan, pause: firstPause},
+		{name: "the twentieth internal fault in a row", history: nineteenFaults, observation: "internal fault", stage: StagePlan, status: Failed},
 		{name: "the clock was set back by days", path: toRead, history: func(j *Job, now time.Time) { j.Since = now.Add(99 * time.Hour) }, observation: "not shown",
 			stage: StagePropagation, status: Waiting, next: ReadDNS, pause: firstPause},
 	} {
@@ -197,14 +197,14 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-func TestJobCompletes(t *testing.T) {
+func TestAHealthyJobCompletes(t *testing.T) {
 	j := afterObservations(t, newJob(), toCompleted...)
 	if j.Status != Completed || j.Stage != StageDone || j.Provider != "powerdns" || j.StartedAt.IsZero() || j.EndedAt.IsZero() || j.Required != "" {
 		t.Fatalf("got %+v", j)
 	}
 }
 
-func TestPausesGrow(t *testing.T) {
+func TestPausesGrowUpToALimit(t *testing.T) {
 	j := afterObservations(t, newJob(), toRead...)
 	var pauses []time.Duration
 	for range 9 {
@@ -261,7 +261,7 @@ func TestAnswerResetsFaults(t *testing.T) {
 	j.Faults = 19
 	j, _ = DefaultTimetable.Advance(j, observationNamed(t, "unreliable"), at(start))
 	j.Status = Running
-	if j, _ = DefaultTimetable.Advance(j, observationNamed(t, "ours"), at(start)); j.Status != Waiting || j.Faults != 1 {
+	if j, _ = DefaultTimetable.Advance(j, observationNamed(t, "internal fault"), at(start)); j.Status != Waiting || j.Faults != 1 {
 		t.Fatalf("got %s with %d faults", j.Status, j.Faults)
 	}
 }
@@ -274,11 +274,11 @@ func TestReadResetsProgress(t *testing.T) {
 	if got, _ := DefaultTimetable.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
 		t.Error("the hour goes on")
 	}
-	j = afterObservations(t, newJob(), append(toRead[:2:2], "settled and shown", "not shown")...)
+	j = afterObservations(t, newJob(), append(toRead[:2:2], "unchanged and shown", "not shown")...)
 	if !j.SeenAt.IsZero() {
 		t.Error("the first read still counts")
 	}
-	if j = afterObservations(t, j, "settled and shown"); j.Stage != StagePropagation {
+	if j = afterObservations(t, j, "unchanged and shown"); j.Stage != StagePropagation {
 		t.Error("published after one more")
 	}
 }
@@ -308,7 +308,7 @@ func TestStageResetsProgress(t *testing.T) {
 	if got.Attempt != 0 || got.Unavailable != time.Hour || !got.UnavailableSince.IsZero() || !got.SeenAt.IsZero() || !got.UnreliableSince.IsZero() {
 		t.Errorf("another step begins with %+v", got.Progress)
 	}
-	got, _ = DefaultTimetable.Advance(spent(toValidate), observationNamed(t, "settled"), at(start.Add(time.Minute)))
+	got, _ = DefaultTimetable.Advance(spent(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
 	if !got.UnreliableSince.IsZero() {
 		t.Error("a reliable read does not end the hour")
 	}
@@ -321,9 +321,9 @@ func TestStageResetsProgress(t *testing.T) {
 	}
 }
 
-func TestMayWrite(t *testing.T) {
+func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
-	for name, z := range map[string]Zone{"another": zoneWithOtherChanges, "settled": unchangedZone, "blocked": zoneWithConflict, "unclear": unreliableZone, "nothing": {},
+	for name, z := range map[string]Zone{"another": zoneWithOtherChanges, "unchanged": unchangedZone, "blocked": zoneWithConflict, "unclear": unreliableZone, "nothing": {},
 		"no connection": zoneRequiring(dns.ConnectionRequired)} {
 		if j.MayWrite(z) {
 			t.Errorf("%s may be written", name)
@@ -338,7 +338,7 @@ func TestMayWrite(t *testing.T) {
 }
 
 // A plan's message takes precedence over the general one.
-func TestMessages(t *testing.T) {
+func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
 		"access denied": advice[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
@@ -361,7 +361,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestClassifyReturnsTheClassOfEachError(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want errorClass

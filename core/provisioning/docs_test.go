@@ -23,7 +23,7 @@ type stageRow struct{ next, stops []string }
 
 var codePattern = regexp.MustCompile("`([a-z_]+)`")
 
-// documentedStages reads the table of the page. TestModel uses it too.
+// documentedStages reads the table of the page. TestEveryJobEndsOrRequiresAnAction uses it too.
 func documentedStages(t testing.TB) map[Stage]stageRow {
 	t.Helper()
 	text, err := os.ReadFile(docPath)

@@ -21,7 +21,7 @@ const (
 	domainTaken               // the domain belongs to a different tenant
 	domainMissing             // the mail platform or a sync does not find the domain
 	domainGone                // the tenant no longer exists
-	unexplained               // a provider refuses without a reason that tenantry knows
+	unexplained               // a provider refuses, and its reason has no error code
 	refused                   // a retry cannot succeed
 	internalFault             // an internal error of the service
 )

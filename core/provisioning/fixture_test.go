@@ -24,7 +24,7 @@ func newJob() Job {
 var (
 	zoneWithChanges      = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "plan"}
 	zoneWithOtherChanges = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "another plan"}
-	unchangedZone        = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "settled"}
+	unchangedZone        = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "unchanged"}
 	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // by the public name servers
 	zoneWithConflict     = Zone{Provider: "powerdns", Held: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
 		Required: dns.ConflictToResolve, Message: "Resolve these conflicts first. MX at contoso.test."}
@@ -50,16 +50,16 @@ var observations = map[string]Observation{
 	"nothing":               {},
 	"changes":               {Zone: zoneWithChanges},
 	"other changes":         {Zone: zoneWithOtherChanges},
-	"settled":               {Zone: unchangedZone},
-	"settled and ready":     {Zone: unchangedZone, Ready: true},
-	"settled and shown":     {Zone: unchangedZone, Shown: true, NegativeTTL: 30 * time.Minute},
+	"unchanged":             {Zone: unchangedZone},
+	"unchanged and ready":   {Zone: unchangedZone, Ready: true},
+	"unchanged and shown":   {Zone: unchangedZone, Shown: true, NegativeTTL: 30 * time.Minute},
 	"not shown":             {Zone: zoneNotShown},
 	"written":               {Zone: zoneWithChanges, Ready: true},
 	"ready":                 {Ready: true},
 	"conflict":              {Zone: zoneWithConflict},
 	"conflict, unworded":    {Zone: Zone{Reliable: true, Conflict: true, Changes: true, Hash: "blocked"}},
 	"conflict, unreliable":  {Zone: Zone{Conflict: true, Changes: true, Required: dns.ReadUnreliable, Message: "unreliable"}},
-	"by hand":               {Zone: Zone{Reliable: true, Hash: "settled", Required: dns.ProviderUnsupported, Message: "by hand"}},
+	"by hand":               {Zone: Zone{Reliable: true, Hash: "unchanged", Required: dns.ProviderUnsupported, Message: "by hand"}},
 	"unreliable":            {Zone: unreliableZone},
 	"no connection":         {Zone: zoneRequiring(dns.ConnectionRequired)},
 	"unsupported":           {Zone: zoneRequiring(dns.ProviderUnsupported)},
@@ -86,8 +86,8 @@ var observations = map[string]Observation{
 	"missing":               {Err: fault.DomainNotFound.With("missing")},
 	"not verified":          {Err: refusedWith(fault.VerificationFailed)},
 	"not verified, touched": {Err: refusedWith(fault.VerificationFailed), Zone: zoneWithChanges},
-	"database away":         {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
-	"ours":                  {Err: errInternal},
+	"database unavailable":  {Err: fault.ServiceUnavailable.RetryIn(5*time.Second, "away")},
+	"internal fault":        {Err: errInternal},
 }
 
 func observationNamed(t testing.TB, name string) Observation {
@@ -117,14 +117,14 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 var (
 	toApply      = []string{"changes"}
 	toRead       = []string{"changes", "written"}
-	toVerify     = append(toRead[:2:2], "settled and shown", "settled and shown")
+	toVerify     = append(toRead[:2:2], "unchanged and shown", "unchanged and shown")
 	toMail       = append(toVerify[:4:4], "ready")
 	toSigning    = append(toMail[:5:5], "ready")
 	toDKIMPlan   = append(toSigning[:6:6], "ready")
 	toDKIMApply  = append(toDKIMPlan[:7:7], "changes")
 	toDKIMRead   = append(toDKIMApply[:8:8], "written")
-	toEnable     = append(toDKIMRead[:9:9], "settled and shown", "settled and shown")
+	toEnable     = append(toDKIMRead[:9:9], "unchanged and shown", "unchanged and shown")
 	toValidate   = append(toEnable[:11:11], "ready")
-	toCompleted  = append(toValidate[:12:12], "settled and ready")
+	toCompleted  = append(toValidate[:12:12], "unchanged and ready")
 	pathsToSteps = [][]string{nil, toApply, toRead, toVerify, toMail, toSigning, toDKIMPlan, toDKIMApply, toDKIMRead, toEnable, toValidate}
 )

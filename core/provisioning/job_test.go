@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestRunStatus(t *testing.T) {
+func TestRunStatusSummarizesTheJobs(t *testing.T) {
 	of := func(started bool, all ...Status) (jobs []Job) {
 		for _, s := range all {
 			j := newJob()
@@ -44,7 +44,7 @@ func TestRunStatus(t *testing.T) {
 	}
 }
 
-func TestRunTimes(t *testing.T) {
+func TestRunTimesSpanTheJobs(t *testing.T) {
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
 	one, two := newJob(), newJob()
 	r := Run{ID: "run", TotalDomains: 2, CreatedAt: start}
@@ -66,7 +66,7 @@ func TestRunTimes(t *testing.T) {
 	}
 }
 
-func TestActive(t *testing.T) {
+func TestOnlyEndedJobsAreInactive(t *testing.T) {
 	for s, want := range map[Status]bool{Queued: true, Running: true, Waiting: true, ActionRequired: true, Completed: false, Failed: false} {
 		if s.Active() != want {
 			t.Errorf("%s is active: %v", s, !want)
@@ -74,8 +74,8 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// ZoneOf returns the facts of a plan of core/dns on which a job's decisions depend.
-func TestZoneOf(t *testing.T) {
+// TestZoneOfSummarizesAPlan checks the facts of a plan on which a job's decisions depend.
+func TestZoneOfSummarizesAPlan(t *testing.T) {
 	reach := dns.Holder{
 		Detection: dns.Detection{Provider: dns.Provider{ID: "powerdns", Title: "PowerDNS"}, Title: "PowerDNS"},
 		Access:    dns.Access{Provider: "powerdns", Standing: dns.ReachesZone},

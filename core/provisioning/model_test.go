@@ -20,7 +20,8 @@ type simulation struct {
 	job   Job
 	now   time.Time
 	table map[Stage]stageRow
-	// since is when the time limit of the job last started anew. steps counts the steps since then.
+	// since is when the time limit of the job last started again. steps counts the steps since
+	// then.
 	since time.Time
 	steps int
 	lost  []Job // the job as seen by workers that lost their claim
@@ -156,9 +157,9 @@ func (s *simulation) check(t *rapid.T, before Job) {
 	}
 }
 
-// TestModel applies random events to a job. Then only a few kinds of observations repeat, and the
-// job must still end or require an action.
-func TestModel(t *testing.T) {
+// TestEveryJobEndsOrRequiresAnAction applies random events to a job. After
+// them, only a few kinds of observations repeat. The job must still end or require an action.
+func TestEveryJobEndsOrRequiresAnAction(t *testing.T) {
 	table := documentedStages(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := &simulation{job: newJob(), now: start, since: start, table: table}
@@ -196,11 +197,11 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 // A job completes if each step succeeds after some temporary errors.
 func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		troubles := []string{"throttled", "down", "lost", "broken", "not ready", "database away", "ours"}
+		failures := []string{"throttled", "down", "lost", "broken", "not ready", "database unavailable", "internal fault"}
 		j, now := newJob(), start
 		for _, good := range toCompleted {
-			for range rapid.IntRange(0, 3).Draw(t, "troubles") {
-				j, now = attempt(j, now, observations[rapid.SampledFrom(troubles).Draw(t, "trouble")])
+			for range rapid.IntRange(0, 3).Draw(t, "failures") {
+				j, now = attempt(j, now, observations[rapid.SampledFrom(failures).Draw(t, "failure")])
 			}
 			j, now = attempt(j, now, observations[good])
 		}

@@ -31,7 +31,7 @@ type Observation struct {
 	Ready bool
 }
 
-// Zone summarizes a plan and the DNS provider that holds the zone.
+// Zone summarizes a plan and the DNS provider that serves the zone.
 type Zone struct {
 	// Provider is the id of the DNS provider, "" when there is no plugin for it.
 	Provider string

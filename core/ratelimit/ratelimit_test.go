@@ -91,7 +91,7 @@ func TestLogMatchesReference(t *testing.T) {
 			}
 		}
 		if most := m.maxInWindow(b); most > b.Limit {
-			t.Fatalf("a window holds %d of %d: %v", most, b.Limit, m.accepted)
+			t.Fatalf("a window has %d of %d: %v", most, b.Limit, m.accepted)
 		}
 	})
 }
@@ -134,7 +134,7 @@ func TestTakeKeepsOrder(t *testing.T) {
 
 // After the limit was lowered, a request is allowed once enough earlier requests have left the
 // window.
-func TestLoweredLimit(t *testing.T) {
+func TestALoweredLimitCountsEarlierRequests(t *testing.T) {
 	var l Log
 	for now := range time.Duration(4) {
 		l.Take(Bucket{Limit: 4, Window: 10}, now, now)

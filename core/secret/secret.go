@@ -17,7 +17,7 @@ const redacted = "[redacted]"
 // the value.
 //
 // fmt calls no methods on unexported fields. For such a field it prints the pointer value, and not
-// the text behind it.
+// the text.
 type Text struct{ value *string }
 
 // New returns a Text that holds value.

@@ -87,7 +87,7 @@ func TestPanicIsRedacted(t *testing.T) {
 	panic(secret.New(canary))
 }
 
-func TestReveal(t *testing.T) {
+func TestOnlyRevealReturnsTheSecret(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
 		s := secret.New(value)

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-func TestTally(t *testing.T) {
+func TestTallyCountsEachMessageOnce(t *testing.T) {
 	yesterday := sendlimit.DayOf(noon.Add(-24*time.Hour), time.UTC)
 	r := sendlimit.Readings(noon.Add(-24*time.Hour), today.Start.Add(time.Hour), time.UTC)[0]
 	r.Sent = []sendlimit.Sent{
@@ -45,7 +45,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestReadings(t *testing.T) {
+func TestReadingsCoverTheUncountedTime(t *testing.T) {
 	hour := func(h int) time.Time { return today.Start.Add(time.Duration(h) * time.Hour) }
 	never := time.Time{}
 	type reading struct {
@@ -158,7 +158,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 	})
 }
 
-func TestExceededAt(t *testing.T) {
+func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 	at := func(minute int) time.Time { return noon.Add(time.Duration(minute) * time.Minute) }
 	r := sendlimit.Reading{From: noon, To: at(60), Sent: []sendlimit.Sent{
 		{Message: "3", Sender: "Ada@a.test", At: at(30)},

@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-func TestDayLengths(t *testing.T) {
+func TestDayLengthsFollowClockChanges(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestDaysAreContiguous(t *testing.T) {
 	}
 }
 
-func TestDayBoundaries(t *testing.T) {
+func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
 	for name, tt := range map[string]struct{ zone, at, start, end string }{
 		"the clock skips midnight":   {"Atlantic/Azores", "2027-03-28T10:00:00Z", "2027-03-28T01:00:00Z", "2027-03-29T00:00:00Z"},
 		"the day before":             {"Atlantic/Azores", "2027-03-28T00:30:00Z", "2027-03-27T01:00:00Z", "2027-03-28T01:00:00Z"},
@@ -90,7 +90,7 @@ func TestDayBoundaries(t *testing.T) {
 	}
 }
 
-func TestTimeZone(t *testing.T) {
+func TestTimeZoneAcceptsOnlyIANANames(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/St_Johns"} {
 		if location, err := sendlimit.TimeZone(name); err != nil || location.String() != name {
 			t.Errorf("%s: %v, %v", name, location, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sendlimit holds the rules of daily send limits: which limit applies to a mailbox, when
+// Package sendlimit defines the rules of daily send limits: which limit applies to a mailbox, when
 // the mailbox is blocked and unblocked, and which event is recorded.
 //
 // Start reading at Decide in decide.go. It maps policies and counts to a Decision: the addresses

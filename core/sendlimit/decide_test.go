@@ -20,7 +20,7 @@ var (
 	today = sendlimit.DayOf(noon, time.UTC)
 )
 
-func TestDecide(t *testing.T) {
+func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 	wide, domain := sendlimit.Policies{sendlimit.TenantWide: 25}, sendlimit.Policies{"a.test": 25}
 	blocked := noon.Add(-time.Hour)
 	yesterday := today.Start.Add(-time.Minute)
@@ -170,7 +170,7 @@ func applyChanges(t *rapid.T, boxes []sendlimit.MailboxState, r sendlimit.Decisi
 	return now
 }
 
-func TestNext(t *testing.T) {
+func TestNextComesSoonerNearALimit(t *testing.T) {
 	wide := sendlimit.Policies{sendlimit.TenantWide: 20}
 	evening := today.End.Add(-10 * time.Minute)
 	for _, tt := range []struct {
@@ -224,7 +224,7 @@ func TestNextShrinksWithCount(t *testing.T) {
 	})
 }
 
-func TestEventMessage(t *testing.T) {
+func TestEventMessagesNameCountAndLimit(t *testing.T) {
 	for want, e := range map[string]sendlimit.Event{
 		"Mailbox blocked: sent 26, limit 25":  {Action: sendlimit.Blocked, Sent: 26, Limit: 25},
 		"Mailbox unblocked: sent 0, limit 25": {Action: sendlimit.Unblocked, Limit: 25},

@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-func TestValidLimit(t *testing.T) {
+func TestLimitsAreValidFrom1To25(t *testing.T) {
 	for perDay, ok := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
 		err := sendlimit.Valid(perDay)
 		if (err == nil) != ok || err != nil && (!errors.Is(err, fault.InvalidSendLimit) || len(fault.Of(err).Fields) != 1) {
@@ -20,7 +20,7 @@ func TestValidLimit(t *testing.T) {
 	}
 }
 
-func TestEffectiveLimit(t *testing.T) {
+func TestTheMostSpecificLimitApplies(t *testing.T) {
 	p := sendlimit.Policies{sendlimit.TenantWide: 20, "a.test": 10}
 	for _, tt := range []struct {
 		name     string
@@ -45,7 +45,7 @@ func TestEffectiveLimit(t *testing.T) {
 	}
 }
 
-func TestPolicyWith(t *testing.T) {
+func TestWithReportsWhetherThePolicyIsNewOrChanged(t *testing.T) {
 	rule := sendlimit.Rule{ID: "r"}
 	made, written := rule, rule
 	made.Created, written.Written = true, true

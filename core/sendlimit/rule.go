@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Rule is the mail platform's transport rule of a scope. The zero Rule stands for a missing rule.
+// Rule is the mail platform's transport rule of a scope. The zero Rule means a missing rule.
 type Rule struct {
 	ID   string
 	Name string

@@ -38,7 +38,7 @@ func TestExternalRecipientLimit(t *testing.T) {
 	}
 }
 
-func TestHeadroom(t *testing.T) {
+func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name string

@@ -50,7 +50,7 @@ func (t Tenant) Merge(seen Tenant) Tenant {
 	return t
 }
 
-// consentObserved returns when the consent was last observed or given.
+// consentObserved returns when the consent was last observed or granted.
 func (t Tenant) consentObserved() time.Time {
 	if t.Observed.Consent.Before(t.ConsentedAt) {
 		return t.ConsentedAt

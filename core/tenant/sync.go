@@ -33,7 +33,7 @@ var bootstrapMessages = map[Bootstrap]string{
 
 // Bootstrapped returns the progress of a bootstrap, with the status that it means for this tenant.
 // If the bootstrap was ready before, a missing grant was withdrawn, and the status is failed.
-// Otherwise the grant has not been given yet, and the status is pending.
+// Otherwise nobody has granted the role yet, and the status is pending.
 func (t Tenant) Bootstrapped(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed

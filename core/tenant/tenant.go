@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tenant holds a tenant of the mail platform, the progress of its setup and the next step.
+// Package tenant defines a tenant of the mail platform, the progress of its setup and the next
+// step.
 //
 // Tenant in tenant.go is the main type; start reading there. readiness.go derives the progress and
-// the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go defines
-// the results of a sync. headroom.go estimates how much a tenant may still send.
+// the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go
+// defines the results of a sync. headroom.go estimates how much a tenant may still send.
+// ConnectSession in connectsession.go is an account's request to connect a tenant.
 package tenant
 
 import (
@@ -71,7 +73,7 @@ const (
 	DiscoveryFailed    Discovery = "failed"
 )
 
-// Tenant is a tenant of the mail platform that an account holds.
+// Tenant is a tenant of the mail platform that an account has.
 type Tenant struct {
 	ID              string // UUIDv7, the service's own id
 	GUID            GUID
@@ -96,7 +98,7 @@ type Tenant struct {
 	DomainsPublished int
 	MailboxCount     int
 	// Observed says when each part of the tenant was observed at the platform. It is zero in a
-	// tenant that was just loaded from the store, so that to store the tenant again replaces no
+	// tenant that was just loaded from the store. Storing such a tenant again replaces no
 	// observation.
 	Observed Observed
 }

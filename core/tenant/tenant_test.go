@@ -20,7 +20,7 @@ func readyTenant() tenant.Tenant {
 	}
 }
 
-func TestNextStep(t *testing.T) {
+func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*tenant.Tenant)
@@ -125,7 +125,7 @@ func TestReadinessCopiesTheState(t *testing.T) {
 	})
 }
 
-func TestPrimaryDomain(t *testing.T) {
+func TestPrimaryDomainFallsBackToTheBuiltinDomain(t *testing.T) {
 	held := tenant.Tenant{BuiltinDomain: "t.onmicrosoft.com"}
 	if got := held.PrimaryDomain(); got != "t.onmicrosoft.com" {
 		t.Errorf("without a primary domain: %s", got)
@@ -148,7 +148,7 @@ func TestLookupGUID(t *testing.T) {
 	}
 }
 
-func TestPartial(t *testing.T) {
+func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 	ready := tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapReady})
 	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
 	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
@@ -180,15 +180,15 @@ func TestSMTPAuthPart(t *testing.T) {
 		tenant.SMTPAuthRefused: "failed", tenant.SMTPAuthUnknown: "failed",
 	} {
 		if got := tenant.SMTPAuthPart(state); got.Status != want || got.Message == "" || got.Skipped {
-			t.Errorf("%s gives %+v", state, got)
+			t.Errorf("%s becomes %+v", state, got)
 		}
 	}
 	if got := tenant.SMTPAuthSkipped(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
-		t.Errorf("skipped gives %+v", got)
+		t.Errorf("skipped becomes %+v", got)
 	}
 }
 
-func TestBootstrapped(t *testing.T) {
+func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
 	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
 	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
 	ready := tenant.Progress{Status: tenant.BootstrapReady}
@@ -216,12 +216,12 @@ func TestBootstrapped(t *testing.T) {
 func TestBootstrapPartHasMessage(t *testing.T) {
 	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
 		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
-			t.Errorf("%s gives %+v", status, got)
+			t.Errorf("%s becomes %+v", status, got)
 		}
 	}
 }
 
-func TestReachable(t *testing.T) {
+func TestReachableRequiresAConsent(t *testing.T) {
 	held := readyTenant()
 	if err := held.Reachable(); err != nil {
 		t.Fatalf("with a consent: %v", err)
@@ -232,7 +232,7 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
+func TestStatusIsReadyOnlyIfMailboxesCanBeCreated(t *testing.T) {
 	ready := tenant.Tenant{
 		Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, DomainCount: 1, DomainsVerified: 1,
 	}

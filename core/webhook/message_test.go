@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// TestSignatures uses the example of the specification of Standard Webhooks.
-func TestSignatures(t *testing.T) {
+// TestSignaturesMatchStandardWebhooks uses the example of the specification of Standard Webhooks.
+func TestSignaturesMatchStandardWebhooks(t *testing.T) {
 	m := webhook.Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Timestamp: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`)}
 	known := secret.New("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	signed, err := m.Sign(known)
@@ -27,8 +27,8 @@ func TestSignatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded, ours := strings.CutPrefix(fresh.Reveal(), "whsec_")
-	if key, err := base64.StdEncoding.DecodeString(encoded); !ours || err != nil || len(key) != 32 {
+	encoded, hasPrefix := strings.CutPrefix(fresh.Reveal(), "whsec_")
+	if key, err := base64.StdEncoding.DecodeString(encoded); !hasPrefix || err != nil || len(key) != 32 {
 		t.Errorf("the secret has %d bytes, %v", len(key), err)
 	}
 	both, err := m.Sign(fresh, known)
@@ -43,7 +43,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-func TestBodies(t *testing.T) {
+func TestBodiesHaveThePublishedMembers(t *testing.T) {
 	e := event.Event{ID: "id", Sequence: 7, Type: event.DomainAdded, At: now, Account: "account", Tenant: "tenant", Version: 3,
 		Subject: event.Subject{Type: event.Domain, ID: "d"}, Data: json.RawMessage(`{"domain":"example.com"}`)}
 	body, err := webhook.Body(e)

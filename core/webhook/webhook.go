@@ -6,7 +6,7 @@
 //
 //   - webhook.go: Webhook, the endpoint. Start here.
 //   - delivery.go: Delivery, the tries of one event at one endpoint.
-//   - standing.go: Standing, how many messages are sent to an endpoint at once.
+//   - standing.go: Standing, how many messages are sent to an endpoint at the same time.
 //   - message.go: the body of a message, secrets and signatures.
 package webhook
 

@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func TestParseTypes(t *testing.T) {
+func TestParseTypesAcceptsOnlyKnownTypes(t *testing.T) {
 	for _, names := range [][]string{{"*"}, {"domain.added"}, {"domain.added", "webhook.disabled"}} {
 		types, err := webhook.ParseTypes(names)
 		if back := (webhook.Webhook{Types: types}).TypeNames(); err != nil || !slices.Equal(back, names) {
@@ -30,7 +30,7 @@ func TestParseTypes(t *testing.T) {
 	}
 }
 
-func TestWants(t *testing.T) {
+func TestWantsSelectsByTypeAndTenant(t *testing.T) {
 	one, two := tenant.GUID("1"), tenant.GUID("2")
 	for _, c := range []struct {
 		w      webhook.Webhook

@@ -235,7 +235,8 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	return options
 }
 
-// Operations returns the names that budgets, metrics and spans have for the calls of a kind of plugin.
+// Operations returns the names that budgets, metrics and spans have for the calls of a kind of
+// plugin.
 func Operations(kind Kind) []string {
 	file := map[Kind]protoreflect.FileDescriptor{
 		KindMail: proto.File_plugins_proto_mail_proto, KindDNS: proto.File_plugins_proto_dns_proto, KindSending: proto.File_plugins_proto_sending_proto,

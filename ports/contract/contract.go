@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract holds the test suites of the ports that have several adapters. Every adapter of
-// such a port must pass the port's suite. A check tests one promise of the port. The stores have
+// Package contract contains the test suites of the ports that have several adapters. Every adapter
+// of such a port must pass the port's suite. A check tests one promise of the port. The stores have
 // one adapter, adapters/bunstore, so their promises are tested there.
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform, and
@@ -15,8 +15,10 @@
 //
 //   - contract.go: T, Check and Runner, and the assertions that all suites use. Start with
 //     mailplatform.go, the first suite.
-//   - mailplatform.go: MailPlatformEnv, Setup and Failure; mailplatform_*.go: the checks of each
-//     method group.
+//   - mailplatform.go: MailPlatformEnv, Setup and Failure.
+//   - mailplatform_directory.go: consent and domains. mailplatform_mailserver.go: the mail server
+//     and mailboxes. mailplatform_sending.go: transport rules. mailplatform_trace.go: the message
+//     trace.
 //   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
 //   - sendingplatform.go: SendingPlatformEnv, credentials and accounts.
 //   - sendingplatform_signin.go: sign-in and removal at sending platforms.

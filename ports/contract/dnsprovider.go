@@ -90,7 +90,7 @@ func sortedSets(sets []dns.RRSet) []dns.RRSet {
 	return sorted
 }
 
-// requireZone checks that the zone holds exactly these record sets, including their TTLs.
+// requireZone checks that the zone has exactly these record sets, including their TTLs.
 func requireZone(t T, env DNSProviderEnv, zone string, want ...dns.RRSet) {
 	t.Helper()
 	if diff := cmp.Diff(sortedSets(want), sortedSets(env.Held(t, zone))); diff != "" {

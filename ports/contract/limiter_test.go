@@ -54,10 +54,10 @@ func (p *plainLimiter) Remaining(_ context.Context, b ratelimit.Bucket) int {
 	return p.logs[b.Key].Remaining(b, time.Since(p.began))
 }
 
-func (p *plainLimiter) Enter(_ context.Context, name string, places int) (func(), bool) {
+func (p *plainLimiter) Enter(_ context.Context, name string, slots int) (func(), bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.inside[name] >= places {
+	if p.inside[name] >= slots {
 		return func() {}, false
 	}
 	p.inside[name]++
@@ -91,11 +91,11 @@ func (b brokenLimiter) Take(ctx context.Context, of ratelimit.Bucket) (ratelimit
 	return b.plainLimiter.Take(ctx, of)
 }
 
-func (b brokenLimiter) Enter(ctx context.Context, name string, places int) (func(), bool) {
+func (b brokenLimiter) Enter(ctx context.Context, name string, slots int) (func(), bool) {
 	if b.enter != nil {
-		return b.enter(b.plainLimiter, name, places)
+		return b.enter(b.plainLimiter, name, slots)
 	}
-	return b.plainLimiter.Enter(ctx, name, places)
+	return b.plainLimiter.Enter(ctx, name, slots)
 }
 
 // TestLimiterSuiteDetectsBrokenPromises uses the fake clock of synctest.
@@ -150,15 +150,15 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			return v.Remaining
 		}},
 		"remaining is always the limit": {remaining: func(_ *plainLimiter, b ratelimit.Bucket) int { return b.Limit }},
-		"one slot too many": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
-			return p.Enter(context.Background(), name, places+1)
+		"one slot too many": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
+			return p.Enter(context.Background(), name, slots+1)
 		}},
-		"nobody leaves": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
-			_, ok := p.Enter(context.Background(), name, places)
+		"nobody leaves": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
+			_, ok := p.Enter(context.Background(), name, slots)
 			return func() {}, ok
 		}},
-		"leaves twice": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
-			_, ok := p.Enter(context.Background(), name, places)
+		"leaves twice": {enter: func(p *plainLimiter, name string, slots int) (func(), bool) {
+			_, ok := p.Enter(context.Background(), name, slots)
 			return func() {
 				p.mu.Lock()
 				defer p.mu.Unlock()

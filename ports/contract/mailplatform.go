@@ -66,7 +66,7 @@ type Setup struct {
 	// SMTPAuthRefused means that the platform keeps organization-wide SMTP AUTH disabled.
 	SMTPAuthRefused bool
 	// AcceptedDomainLag is the time from EnableMail until the mail server accepts the domain.
-	// MailboxLag is the time from CreateMailbox until the directory and the mail server know the
+	// MailboxLag is the time from CreateMailbox until the directory and the mail server show the
 	// mailbox. Zero means any lag of up to a few minutes of the platform's clock.
 	AcceptedDomainLag, MailboxLag time.Duration
 	// RuleLag is the time from a change of a rule until it applies to mail. TraceLag is the time
@@ -318,7 +318,7 @@ var outcomeChecks = []check{
 			lift()
 			requireOutcome(t, "add", err, kind)
 			if names := domainNames(t, client); slices.Contains(names, name) {
-				t.Fatalf("the platform holds %s", name)
+				t.Fatalf("the platform has %s", name)
 			}
 		}
 	}},
@@ -332,7 +332,7 @@ var outcomeChecks = []check{
 		_, err = client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
 		if names := domainNames(t, client); len(names) != 1 {
-			t.Fatalf("the platform holds %v", names)
+			t.Fatalf("the platform has %v", names)
 		}
 	}},
 	{"mail/outcomes/lost-creation", "a creation whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {

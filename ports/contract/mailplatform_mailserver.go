@@ -138,7 +138,7 @@ var mailboxChecks = []check{
 		_, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
 		requireOutcome(t, "create", err, outcome.NotReady)
 		if got := mailboxAddresses(t, client); len(got) != 0 {
-			t.Fatalf("the platform holds %v", got)
+			t.Fatalf("the platform has %v", got)
 		}
 		env.Advance(t, 2*time.Hour)
 		createMailbox(t, env, client, "anna@"+name)
@@ -214,7 +214,7 @@ var mailboxChecks = []check{
 			requireRefusal(t, "create again", err, fault.InvalidMailboxEmail)
 		}
 		if got := mailboxAddresses(t, client); len(got) != 1 {
-			t.Fatalf("the platform holds %v", got)
+			t.Fatalf("the platform has %v", got)
 		}
 	}},
 	{"mail/mailboxes/replication", "sign-in waits for the directory, submission for the mail server", func(t T, env MailPlatformEnv) {
@@ -255,7 +255,7 @@ var mailboxChecks = []check{
 		retryUntilReady(t, env, "remove", remove)
 		retryUntilReady(t, env, "remove again", remove)
 		if got := mailboxAddresses(t, client); slices.Contains(got, address) {
-			t.Fatalf("the platform holds %v", got)
+			t.Fatalf("the platform has %v", got)
 		}
 		newMailbox := createMailbox(t, env, client, address)
 		if newMailbox.ObjectID == m.ObjectID {
@@ -263,7 +263,7 @@ var mailboxChecks = []check{
 		}
 		must(t, "remove the first one again", remove())
 		if got := mailboxAddresses(t, client); !slices.Contains(got, address) || !slices.Contains(got, other.Address) {
-			t.Fatalf("the platform holds %v", got)
+			t.Fatalf("the platform has %v", got)
 		}
 	}},
 	{"mail/mailboxes/removed-early", "the removal of a new mailbox waits for the directory", func(t T, env MailPlatformEnv) {
@@ -273,7 +273,7 @@ var mailboxChecks = []check{
 		env.Advance(t, 2*time.Hour)
 		must(t, "remove", client.RemoveMailbox(callContext(t), m.ObjectID))
 		if got := mailboxAddresses(t, client); len(got) != 0 {
-			t.Fatalf("the platform holds %v", got)
+			t.Fatalf("the platform has %v", got)
 		}
 	}},
 	{"mail/domains/in-use", "a domain with mailboxes is not removed", func(t T, env MailPlatformEnv) {

@@ -26,7 +26,7 @@ var ruleChecks = []check{
 			r, err := set()
 			must(t, "set", err)
 			if !cmp.Equal(r, sendlimit.Rule{}) || len(env.Rules(t, s.testTenant.GUID)) != 0 {
-				t.Fatalf("got %+v, and the platform holds %v", r, env.Rules(t, s.testTenant.GUID))
+				t.Fatalf("got %+v, and the platform has %v", r, env.Rules(t, s.testTenant.GUID))
 			}
 		}
 	}},
@@ -80,7 +80,7 @@ var ruleChecks = []check{
 			ids[r.ID] = true
 		}
 		if len(ids) != 3 || len(env.Rules(t, s.testTenant.GUID)) != 3 {
-			t.Fatalf("the platform holds %v", env.Rules(t, s.testTenant.GUID))
+			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
 		}
 		s.block(t, s.domain, true)
 		s.requireStopped(t, env, s.boxes[0], s.boxes[2])
@@ -118,7 +118,7 @@ var ruleChecks = []check{
 			t.Fatalf("found %+v", r)
 		}
 		if s.block(t, s.domain, true, s.boxes[0]); len(env.Rules(t, s.testTenant.GUID)) != 1 {
-			t.Fatalf("the platform holds %v", env.Rules(t, s.testTenant.GUID))
+			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
 		}
 	}},
 	{"mail/rules/listed", "managed rules are listed as they are, foreign rules are not", func(t T, env MailPlatformEnv) {
@@ -166,7 +166,7 @@ var ruleChecks = []check{
 		must(t, "remove", s.client.RemoveRule(callContext(t), s.domain))
 		must(t, "remove again", s.client.RemoveRule(callContext(t), s.domain))
 		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{sendlimit.RuleName(sendlimit.TenantWide): s.boxes[:1]}; !cmp.Equal(got, want) {
-			t.Fatalf("the platform holds %v, want %v", got, want)
+			t.Fatalf("the platform has %v, want %v", got, want)
 		}
 	}},
 	{"mail/rules/removed", "managed rules are removed, foreign rules stay", func(t T, env MailPlatformEnv) {
@@ -180,7 +180,7 @@ var ruleChecks = []check{
 		must(t, "remove", s.client.RemoveRules(callContext(t)))
 		must(t, "remove again", s.client.RemoveRules(callContext(t)))
 		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{other.Name: other.Lists}; !cmp.Equal(got, want) {
-			t.Fatalf("the platform holds %v, want %v", got, want)
+			t.Fatalf("the platform has %v, want %v", got, want)
 		}
 		s.requireStopped(t, env, s.boxes[2])
 	}},

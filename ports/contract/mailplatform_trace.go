@@ -44,7 +44,7 @@ var traceChecks = []check{
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
 				if !slices.ContainsFunc(asked, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
-					t.Fatalf("asked for %s, told of %+v", what, m)
+					t.Fatalf("queried %s, got %+v", what, m)
 				}
 			}
 			for i, box := range all {

@@ -55,9 +55,9 @@ type SendingPlatformEnv struct {
 	// LeastWait is the shortest wait that the adapter demands when the platform throttles, even if
 	// Retry-After is shorter. Zero means that only Retry-After counts.
 	LeastWait time.Duration
-	// Silent returns the adapter under test at a platform that never answers. asked is closed when the
-	// platform gets a request. requireQuiet fails the check if a request stays open. Silent is nil if
-	// the environment does not see the adapter's requests.
+	// Silent returns the adapter under test at a platform that never answers. asked is closed when
+	// the platform gets a request. requireQuiet fails the check if a request stays open. Silent is
+	// nil if the environment does not see the adapter's requests.
 	Silent func(t T) (p ports.SendingPlatform, asked <-chan struct{}, requireQuiet func(T))
 	// Fail makes every call to the platform fail until lift is called.
 	Fail func(t T, failure Failure) (lift func())

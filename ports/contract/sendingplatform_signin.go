@@ -41,7 +41,7 @@ var sendingSignInChecks = []sendingCheck{
 		env.Fail(t, Strays)
 		s, err := env.Platform.StartSignIn(callContext(t), "anna@stray.example")
 		if s.URL != "" {
-			t.Fatal("a link is given out")
+			t.Fatal("a link is returned")
 		}
 		requireOutcome(t, "start", err, outcome.Broken)
 		env.requireNoSecrets(t, "start", err)

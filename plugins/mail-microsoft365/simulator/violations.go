@@ -100,8 +100,8 @@ type applicationWait struct {
 	from, until time.Time
 }
 
-// inFlightTolerance is how long after a Retry-After further calls are still accepted, because the client may
-// have sent them before it got the Retry-After.
+// inFlightTolerance is how long after a Retry-After further calls are still accepted, because the
+// client may have sent them before it got the Retry-After.
 const inFlightTolerance = 200 * time.Millisecond
 
 // extend records a Retry-After that is being answered now.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queuecontract holds the test suite of ports.Queue and ports.Worker. It is not in package
-// contract, because it needs package testing for fake time and child processes.
+// Package queuecontract contains the test suite of ports.Queue and ports.Worker. It is not in
+// package contract, because it needs package testing for fake time and child processes.
 //
 //   - queue.go: the entry points and the checks. queue_failures.go: the checks of failures.
 //   - queue_processes.go: the checks with killed and paused processes.
@@ -308,7 +308,7 @@ var queueBacklogs = []queueCheck{
 	{"the backlog counts waiting jobs by kind, with their lateness", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		if all := backlogOf(t, w); len(all) != 0 {
-			t.Fatalf("an empty queue holds %+v", all)
+			t.Fatalf("an empty queue has %+v", all)
 		}
 		hour := time.Now().Add(time.Hour)
 		wake(t, w,

@@ -167,8 +167,8 @@ func (c *process) stop(t *testing.T) {
 // killRounds is how often killRepeatedly kills all processes.
 const killRounds = 4
 
-// killRepeatedly kills all processes several times while they work. It then checks that each job was
-// saved exactly once.
+// killRepeatedly kills all processes several times while they work. It then checks that each job
+// was saved exactly once.
 func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	running := make([]*process, p.replicas)
 	for round := range killRounds + 1 {
