@@ -22,12 +22,14 @@ export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 # tests of app/e2e and plugins/template, which start programs. It does not check SQLite, which is C that
 # was translated to Go, because that would take most of the time.
 # UNWATCHED are the tests that run without the detector. These are the tests of built plugins;
-# TestContract runs the same suite in one process. They are also the benchmarks, and the tests
-# of the store on a database in memory, which has only one connection. The same tests run with
-# the detector on PostgreSQL, and a sample of them on SQLite files.
+# TestContract runs the same suite in one process. They are also the benchmarks, the fuzzing,
+# which compares the memory of its process (the detector needs more with each request; the seeds
+# of the fuzzing run with it), and the tests of the store on a database in memory, which has only
+# one connection. The same tests run with the detector on PostgreSQL, and a sample of them on
+# SQLite files.
 IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
-UNWATCHED := ^(TestBinary|TestBundledPluginsPass|TestBenchmarks)$$|/^sqlite-memory$$|//^sqlite-memory$$
+UNWATCHED := ^(TestBinary|TestBundledPluginsPass|TestBenchmarks|TestFuzzingRequestsWithoutKey)$$|/^sqlite-memory$$|//^sqlite-memory$$
 race soak: export CGO_ENABLED := 1
 race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
 
