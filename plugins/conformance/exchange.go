@@ -3,10 +3,13 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -53,11 +56,16 @@ func (e *exchange) redact(text string) string {
 }
 
 func (e *exchange) redactLocked(text string) string {
-	for value := range e.secrets {
+	longestFirst := slices.SortedFunc(maps.Keys(e.secrets), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
+	for _, value := range longestFirst { // a secret can be a part of a longer one
 		text = strings.ReplaceAll(text, value, "[redacted]")
 	}
 	return text
 }
+
+// show returns a short form of text without the secrets. The secrets are removed first, because a
+// part of a secret cannot be found.
+func (e *exchange) show(text string) string { return shorten(e.redact(text)) }
 
 func (e *exchange) record(format string, args ...any) {
 	e.mu.Lock()
@@ -83,7 +91,7 @@ func (e *exchange) searchLeak(where, text string) {
 func (e *exchange) output(line []byte) {
 	text := strings.ToValidUTF8(string(line), "?")
 	e.searchLeak("a line that the plugin prints", text)
-	e.record("plugin prints: %s", shorten(text))
+	e.record("plugin prints: %s", e.show(text))
 }
 
 // interceptors returns the interceptor that records the calls of a connection.
@@ -100,11 +108,11 @@ func (e *exchange) interceptors(c sdk.Connection) []wire.Interceptor {
 		err := next(ctx)
 		request, answer := call.Texts()
 		if err == nil {
-			e.record("host calls %s {%s}: {%s}", call.Operation, shorten(request), shorten(answer))
+			e.record("host calls %s {%s}: {%s}", call.Operation, e.show(request), e.show(answer))
 			return nil
 		}
 		e.searchLeak("the error of "+call.Operation, describeError(err))
-		e.record("host calls %s {%s}: %s", call.Operation, shorten(request), describeError(err))
+		e.record("host calls %s {%s}: %s", call.Operation, e.show(request), describeError(err))
 		return err
 	}}
 }
@@ -125,7 +133,7 @@ func describeError(err error) string {
 // provider records a request that the plugin sent to its provider, and its result.
 func (e *exchange) provider(r *http.Request, body []byte, result string) {
 	if e != nil {
-		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), shorten(strings.ToValidUTF8(string(body), "?")), shorten(result))
+		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), e.show(strings.ToValidUTF8(string(body), "?")), e.show(result))
 	}
 }
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRecordsHaveNoPartOfASecret records texts in which a secret is at the end of what is shown, is a
+// part of another secret, or has a line break.
+func TestRecordsHaveNoPartOfASecret(t *testing.T) {
+	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
+	e := &exchange{secrets: map[string]string{}}
+	e.addSecrets(map[string]string{"short": short, "long": long, "key": key})
+	for name, text := range map[string]string{
+		"at the end of what is shown": strings.Repeat("x", maxShown-4) + long,
+		"a part of another secret":    "token " + long + ".",
+		"with a line break":           "key " + key + ".",
+	} {
+		e.output([]byte(text))
+		shown := e.records[len(e.records)-1]
+		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
+			if strings.Contains(shown, part) {
+				t.Errorf("%s: %s", name, shown[max(0, len(shown)-100):])
+			}
+		}
+		if !strings.Contains(shown, "[redacted]") && name != "at the end of what is shown" {
+			t.Errorf("%s: nothing was removed from %s", name, shown)
+		}
+	}
+}
