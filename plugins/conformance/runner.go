@@ -44,7 +44,11 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	select {
 	case <-ended:
 	case <-limited.Done():
-		t.Errorf("the check did not end within %s", timeout)
+		if ctx.Err() != nil {
+			t.Errorf("the run was interrupted before the check ended")
+		} else {
+			t.Errorf("the check did not end within %s", timeout)
+		}
 	}
 	cancel()
 	t.cleanUp()

@@ -35,7 +35,8 @@ func (w *sandboxZones) zones(ctx context.Context, name string) (all []Zone, err 
 	if name != "" {
 		query.Set("name", name)
 	}
-	return all, w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &all)
+	err = w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &all)
+	return all, err
 }
 
 func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, records []Record) error {
