@@ -80,7 +80,7 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/me":                    "describes the account and the key of the request, see TestMeDescribesTheCaller",
 	"GET /v1/webhooks":              "lists only the account's webhooks, see TestWebhooks",
 	"POST /v1/webhooks":             "adds to the account of the key, see TestWebhooks",
-	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
+	"POST /api-key/rotate":          "rotates the key that the request carries, see TestInvalidQueryParametersAreRefused",
 }
 
 // notFoundCodes has the error code for each parameter whose object does not belong to the caller.

@@ -180,7 +180,7 @@ func TestSendLimitMustBeAnIntegerLiteral(t *testing.T) {
 	}
 }
 
-func TestAcceptHeader(t *testing.T) {
+func TestOnlyJSONIsAcceptable(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	list := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
@@ -257,7 +257,7 @@ func TestRequestIDIsEchoedWhenValid(t *testing.T) {
 	}
 }
 
-func TestQueryParameters(t *testing.T) {
+func TestInvalidQueryParametersAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	rotate := func(query string) call {

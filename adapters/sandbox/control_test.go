@@ -96,7 +96,7 @@ func TestConsentConnectsTheTenant(t *testing.T) {
 	}
 }
 
-func TestManagedTenants(t *testing.T) {
+func TestOperatorAssignsATenantByACall(t *testing.T) {
 	f := newFixture(t)
 	body := `{"tenant_id":"` + f.tenant + `","account_id":"` + f.ready.AccountID + `"}`
 	f.service.notReady = 2
@@ -114,7 +114,7 @@ func TestManagedTenants(t *testing.T) {
 	}
 }
 
-func TestZoneCalls(t *testing.T) {
+func TestCallsMakeAndEditZones(t *testing.T) {
 	f := newFixture(t)
 	f.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
 	f.mustCall("GET", "/zones/new.example/records", "", "[]")

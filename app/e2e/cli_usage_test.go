@@ -204,8 +204,9 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 	walk(command.Root())
 }
 
-// TestShellCompletion checks that each shell gets a script, and that bash completes with it.
-func TestShellCompletion(t *testing.T) {
+// TestEachShellGetsACompletionScript checks that each shell gets a script, and that bash completes
+// with it.
+func TestEachShellGetsACompletionScript(t *testing.T) {
 	t.Parallel()
 	for shell, has := range map[string]string{
 		"bash": "__start_tenantry", "zsh": "#compdef tenantry", "fish": "complete -c tenantry", "powershell": "Register-ArgumentCompleter",

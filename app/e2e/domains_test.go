@@ -16,8 +16,8 @@ import (
 
 const statusMembers = "spf_status dkim_status dmarc_status mx_status"
 
-// TestDomainLifecycle takes a domain from its addition to DKIM.
-func TestDomainLifecycle(t *testing.T) {
+// TestDomainGoesFromAdditionToDKIM takes a domain from its addition to DKIM.
+func TestDomainGoesFromAdditionToDKIM(t *testing.T) {
 	t.Parallel()
 	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone := h.newZone()

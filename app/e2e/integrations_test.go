@@ -13,9 +13,9 @@ import (
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// TestIntegrationLifecycle takes an integration with each platform from its addition to its
-// deletion.
-func TestIntegrationLifecycle(t *testing.T) {
+// TestIntegrationGoesFromAdditionToDeletion takes an integration with each platform from its
+// addition to its deletion.
+func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {

@@ -17,8 +17,8 @@ const (
 		"is_blocked blocked_at utilization_pct"
 )
 
-// TestMailboxLifecycle takes mailboxes from their creation to a stored limit.
-func TestMailboxLifecycle(t *testing.T) {
+// TestMailboxesGoFromCreationToALimit takes mailboxes from their creation to a stored limit.
+func TestMailboxesGoFromCreationToALimit(t *testing.T) {
 	t.Parallel()
 	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(object{"name": "Boxes Ltd"})
 	zone := h.newVerifiedDomain()

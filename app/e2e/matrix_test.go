@@ -107,10 +107,10 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 }
 
-// TestAuthorizationMatrix sends the requests of every row that applies, and checks the response,
-// the mail platform, the database and the statements that the service ran. Outside a soak it uses
-// the rows of a sample of the operations.
-func TestAuthorizationMatrix(t *testing.T) {
+// TestRowsOfTheMatrixAreAnswered sends the requests of every row that applies, and checks the
+// response, the mail platform, the database and the statements that the service ran. Outside a soak
+// it uses the rows of a sample of the operations.
+func TestRowsOfTheMatrixAreAnswered(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, row := range readMatrix(t) {

@@ -19,9 +19,9 @@ import (
 // unownedOperations are the operations whose path names no owned resource, each with the test that
 // covers what they return.
 var unownedOperations = map[string]string{
-	"GET /v1/tenants":               "TestTenantLifecycle: lists what the account holds",
-	"GET /v1/integrations":          "TestIntegrationLifecycle: lists what the account holds",
-	"POST /v1/integrations":         "TestIntegrationLifecycle: adds to the account of the key",
+	"GET /v1/tenants":               "TestTenantGoesFromConnectLinkToDeletion: lists what the account holds",
+	"GET /v1/integrations":          "TestIntegrationGoesFromAdditionToDeletion: lists what the account holds",
+	"POST /v1/integrations":         "TestIntegrationGoesFromAdditionToDeletion: adds to the account of the key",
 	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
 	"GET /v1/events":                "TestEventsTellWhatHappened: lists what happened in the account",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",

@@ -177,9 +177,9 @@ func (c caller) injectFault(kind string, more object) {
 	c.t.Cleanup(func() { c.control("DELETE", "/faults", nil) })
 }
 
-// TestPlatformFailures shares one sandbox between tests that run one after the other, because a
-// fault concerns all requests to the platform.
-func TestPlatformFailures(t *testing.T) {
+// TestPlatformFailuresAreAnswered shares one sandbox between tests that run one after the other,
+// because a fault concerns all requests to the platform.
+func TestPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
 	t.Run("error codes", func(t *testing.T) { checkPlatformErrorCodes(t, c.withT(t)) })

@@ -25,8 +25,8 @@ import (
 
 const proxyFolder = "../../deploy/proxy/"
 
-// TestNginxConfiguration runs deploy/proxy/nginx.conf in front of the service.
-func TestNginxConfiguration(t *testing.T) {
+// TestNginxForwardsToTheService runs deploy/proxy/nginx.conf in front of the service.
+func TestNginxForwardsToTheService(t *testing.T) {
 	t.Parallel()
 	p := newProxyFixture(t)
 	p.installSnippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(p.server.ready.APIURL, "http://")+";",
@@ -47,8 +47,8 @@ func TestNginxConfiguration(t *testing.T) {
 	}
 }
 
-// TestCaddyConfiguration runs deploy/proxy/Caddyfile in front of the service.
-func TestCaddyConfiguration(t *testing.T) {
+// TestCaddyForwardsToTheService runs deploy/proxy/Caddyfile in front of the service.
+func TestCaddyForwardsToTheService(t *testing.T) {
 	t.Parallel()
 	p := newProxyFixture(t)
 	p.installSnippet("Caddyfile", "127.0.0.1:8080", strings.TrimPrefix(p.server.ready.APIURL, "http://"),

@@ -15,8 +15,8 @@ const (
 		"ready_to_provision next_step headroom"
 )
 
-// TestTenantLifecycle takes a tenant from the connect link to its deletion.
-func TestTenantLifecycle(t *testing.T) {
+// TestTenantGoesFromConnectLinkToDeletion takes a tenant from the connect link to its deletion.
+func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
 	c.checkTenants()

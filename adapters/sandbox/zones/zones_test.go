@@ -76,7 +76,7 @@ const platformZone = `[
  {"type":"TXT","name":"*.dkim.mail.example","content":"v=DKIM1; k=rsa; p=MIIB","ttl":300}
 ]`
 
-func TestServerAnswers(t *testing.T) {
+func TestServerAnswersForEachZone(t *testing.T) {
 	store, server := open(t)
 	if err := store.ServeOwn("mail.example", records(t, platformZone)); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestZonesAreSaved(t *testing.T) {
 	}
 }
 
-func TestAddZone(t *testing.T) {
+func TestAddedZoneIsServed(t *testing.T) {
 	store, _ := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
