@@ -30,6 +30,37 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 }
 
+// A lagging replica lists a rule as it was before the last change. A pass that returns to this state
+// sets the rule nevertheless.
+func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	ada := fx.boxes[0].Address
+	check := func(when string, blocked bool) {
+		t.Helper()
+		must(t, fx.run(t))
+		if got := len(fx.ruleList(t, one)) == 1; got != blocked {
+			t.Errorf("%s: the rule blocks %q", when, fx.ruleList(t, one))
+		}
+		fx.checkConsistent(t)
+	}
+	fx.fake.Send(fx.id, ada, 6)
+	check("above the limit", true)
+	fx.fake.FreezeRuleList(fx.id)
+	fx.limit(t, one, 10)
+	check("with a higher limit", false)
+	fx.limit(t, one, 5)
+	check("with the first limit", true)
+
+	fx.limit(t, one, 10)
+	check("with a higher limit again", false)
+	fx.fake.FreezeRuleList(fx.id)
+	fx.limit(t, one, 5)
+	check("with the first limit again", true)
+	fx.limit(t, one, 10)
+	check("with a higher limit for the third time", false)
+}
+
 // A pass corrects every manual change of a rule.
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)

@@ -60,7 +60,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
 			return RuleRemoval{}, err
 		}
-		if err := s.removeRulesPaused(ctx, t, &result); err != nil {
+		if err := s.removeRulesPaused(ctx, t, scopes, &result); err != nil {
 			s.resumeEnforcement(ctx, result)
 			return RuleRemoval{}, err
 		}
@@ -75,11 +75,11 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 }
 
 // removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
-func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result *RuleRemoval) error {
+func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
-	result.Why = s.removeRules(ctx, t.GUID)
+	result.Why = s.removeRules(ctx, t.GUID, scopes)
 	if result.Why == nil && result.paused {
 		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
 	}
@@ -92,8 +92,18 @@ func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result
 // removeTries is how often removeRules calls the platform when the outcome is unknown.
 const removeTries = 3
 
-func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
-	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}, s.Platform.For(id).RemoveRules, nil)
+// removeRules removes the managed rules that the platform lists, then the rule of each scope. The
+// list can come from a lagging replica and lack a new rule.
+func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) error {
+	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
+	err := reconcile.Run(ctx, retry, platform.RemoveRules, nil)
+	for _, scope := range scopes {
+		if err != nil {
+			return err
+		}
+		err = reconcile.Run(ctx, retry, func(ctx context.Context) error { return platform.RemoveRule(ctx, scope) }, nil)
+	}
+	return err
 }
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
