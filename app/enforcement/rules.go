@@ -95,12 +95,12 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 	return err
 }
 
-// changesRule reports whether a change of the decision may change the rule of a scope. Then the
-// rule must be set even if the list of rules already shows it as requested: a lagging replica can
-// show the state before the last change. The rule that blocks an unblocked mailbox can also be the
-// tenant-wide rule or the rule of a scope without a policy.
+// changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
+// the rule of a scope. Then the rule must be set even if the list of rules already shows it as
+// requested: a lagging replica can show the state before the last change. The rule that blocks an
+// unblocked mailbox can also be the tenant-wide rule or the rule of a scope without a policy.
 func (a *applier) changesRule(scope string) bool {
-	return slices.ContainsFunc(a.Changes, func(c sendlimit.Change) bool {
+	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
 		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
 	})
 }

@@ -61,6 +61,25 @@ func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	check("with a higher limit for the third time", false)
 }
 
+// The answer to a block is lost, and a lagging replica lists the rule without it. The next pass, in
+// which the mailbox is below its limit, switches the rule off nevertheless.
+func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	must(t, fx.run(t))
+	fx.fake.FreezeRuleList(fx.id)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	if err := fx.run(t); err == nil || len(fx.ruleList(t, one)) != 1 {
+		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, one))
+	}
+	fx.limit(t, one, 10)
+	must(t, fx.run(t))
+	if list, stored := fx.ruleList(t, one), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
+		t.Errorf("the rule blocks %q, stored is %q", list, stored)
+	}
+}
+
 // A pass corrects every manual change of a rule.
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)
