@@ -167,7 +167,7 @@ type SendRules interface {
 	EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Block makes the rule of a scope block exactly these mailboxes, then reads the rule and
 	// returns it. Without mailboxes it switches the rule off, and does not create a missing rule.
-	// It writes nothing if the rule is already correct.
+	// It changes nothing if the rule is already correct.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)

@@ -129,6 +129,7 @@ type state struct {
 	occupiedAddresses map[string]bool // addresses of objects that are not mailboxes
 	users             int
 	rules             map[string]*ruleState // by name
+	oldRules          map[string]*ruleState // the rules that lists show, nil if they show the present rules
 	blockedSenders    map[string]bool       // senders that managed rules block
 	blockChanges      []BlockChange
 	trace             []traceRow

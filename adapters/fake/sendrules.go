@@ -147,9 +147,10 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	var out []sendlimit.Rule
 	err := c.server(ctx, "Rules", "", func(t *state) (bool, error) {
-		for _, name := range slices.Sorted(maps.Keys(t.rules)) {
+		listed := t.listedRules()
+		for _, name := range slices.Sorted(maps.Keys(listed)) {
 			if sendlimit.IsRuleName(name) {
-				out = append(out, t.rules[name].answer())
+				out = append(out, listed[name].answer())
 			}
 		}
 		return false, nil
@@ -170,7 +171,11 @@ func (c client) RemoveRule(ctx context.Context, scope string) error {
 func (c client) RemoveRules(ctx context.Context) error {
 	return c.changeRules(ctx, "RemoveRules", "", func(t *state) (bool, error) {
 		held := len(t.rules)
-		maps.DeleteFunc(t.rules, func(name string, _ *ruleState) bool { return sendlimit.IsRuleName(name) })
+		for name := range maps.Clone(t.listedRules()) {
+			if sendlimit.IsRuleName(name) {
+				delete(t.rules, name)
+			}
+		}
 		return len(t.rules) < held, nil
 	})
 }
@@ -212,6 +217,26 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	t.rules[r.Name].change(p.now, func(now *sendlimit.Rule) {
 		now.Enabled, now.Lists, now.Altered = r.Enabled, r.Lists, now.Altered || r.Altered
 	})
+}
+
+// FreezeRuleList makes all lists of rules show the present rules from now on, as a lagging replica
+// does. RemoveRules then removes only the rules in that list.
+func (p *Platform) FreezeRuleList(id tenant.GUID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.tenants[id]
+	t.oldRules = map[string]*ruleState{}
+	for name, r := range t.rules {
+		t.oldRules[name] = &ruleState{Rule: r.answer(), since: r.since}
+	}
+}
+
+// listedRules returns the rules that a list shows, by name.
+func (t *state) listedRules() map[string]*ruleState {
+	if t.oldRules != nil {
+		return t.oldRules
+	}
+	return t.rules
 }
 
 // DropRule removes a rule, as a person at the platform does.

@@ -5,6 +5,8 @@ package e2e
 import (
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -81,6 +83,45 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			})
 			checkValues(t, j.get(j.path("/mailboxes/"+renamed+"/usage")).object, object{"daily_send_limit": 7})
 			j.remove(ids)
+		})
+	}
+}
+
+// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and removes its rule, while reads
+// at Exchange return the state of the beginning. The platform has each change at once, and no rule is
+// left that no read shows.
+func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	for _, answers := range []string{"lists", "objects", "all", "alternate"} {
+		t.Run(answers, func(t *testing.T) {
+			l := c.withT(t).newLimitedTenant(5, "ada", "max")
+			lag := func(answers string) {
+				l.setBehaviour(object{"exchange_replicas": object{"lag_ms": hiddenMS, "answers": answers}})
+			}
+			enforceLimit := func(perDay int, blocked ...any) {
+				t.Helper()
+				l.post(l.path("/mailbox-limits"), object{"daily_send_limit": perDay})
+				l.enforce()
+				rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
+				if len(rules) != 1 || !reflect.DeepEqual(rules[0]["blocks"], append([]any{}, blocked...)) {
+					t.Errorf("with the limit %d the platform holds %v, want a rule that blocks %v", perDay, rules, blocked)
+				}
+			}
+			ada := l.mailboxes[0]["primary_smtp"]
+			lag(answers)
+			l.send(0, 6)
+			enforceLimit(5, ada)
+			enforceLimit(25)
+			enforceLimit(5, ada)
+			l.expect("DELETE", l.path("/mailbox-limits"), nil, http.StatusOK, "")
+			l.checkPlatformRules(0)
+
+			l.setBehaviour(object{"exchange_replicas": object{"lag_ms": 0}})
+			lag("lists") // from here on, lists show no rule
+			enforceLimit(5, ada)
+			l.expect("DELETE", l.path(""), nil, http.StatusOK, "")
+			l.checkPlatformRules(0)
 		})
 	}
 }

@@ -61,10 +61,11 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 // runs before the decision. Otherwise a block or an unblock that took effect would get no event
 // when this pass decides differently.
 func (p *pass) reconcileIntents(ctx context.Context) error {
-	done, leaseHeld, err := reconcile.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	intents, done, leaseHeld, err := reconcile.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
 	if err := leaseError(leaseHeld, err); err != nil {
 		return err
 	}
+	p.intents = intents
 	p.reportChanges(ctx, done)
 	return nil
 }

@@ -48,8 +48,9 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 }
 
 // applyRules updates each managed transport rule to block exactly the mailboxes of the decision. A
-// rule whose scope has no policy is set to block no mailbox. A rule that is already correct is not
-// set. applyRules returns the joined errors of the rules that could not be set.
+// rule whose scope has no policy is set to block no mailbox. A rule that is already correct and
+// that the decision does not change is not set. applyRules returns the joined errors of the rules
+// that could not be set.
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
 		setErr := a.setRule(ctx, scope)
@@ -85,7 +86,7 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 			a.Lists[scope] = list
 		}
 	}
-	if sendlimit.RuleOf(scope, a.foundRules).Matches(a.Lists[scope]) {
+	if !a.changesRule(scope) && sendlimit.RuleOf(scope, a.foundRules).Matches(a.Lists[scope]) {
 		return nil
 	}
 	err := a.block(ctx, scope)
@@ -93,6 +94,16 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 		return a.blockExisting(ctx, scope, err)
 	}
 	return err
+}
+
+// changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
+// the rule of a scope. Then the rule must be set even if the list of rules already shows it as
+// requested: a lagging replica can show the state before the last change. The rule that blocks an
+// unblocked mailbox can also be the tenant-wide rule or the rule of a scope without a policy.
+func (a *applier) changesRule(scope string) bool {
+	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
+		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
+	})
 }
 
 // block makes one rule block exactly its list. It fails when the rule that the platform returns has

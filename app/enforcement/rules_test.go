@@ -30,6 +30,56 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 }
 
+// A lagging replica lists a rule as it was before the last change. A pass that returns to this state
+// sets the rule nevertheless.
+func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	ada := fx.boxes[0].Address
+	check := func(when string, blocked bool) {
+		t.Helper()
+		must(t, fx.run(t))
+		if got := len(fx.ruleList(t, one)) == 1; got != blocked {
+			t.Errorf("%s: the rule blocks %q", when, fx.ruleList(t, one))
+		}
+		fx.checkConsistent(t)
+	}
+	fx.fake.Send(fx.id, ada, 6)
+	check("above the limit", true)
+	fx.fake.FreezeRuleList(fx.id)
+	fx.limit(t, one, 10)
+	check("with a higher limit", false)
+	fx.limit(t, one, 5)
+	check("with the first limit", true)
+
+	fx.limit(t, one, 10)
+	check("with a higher limit again", false)
+	fx.fake.FreezeRuleList(fx.id)
+	fx.limit(t, one, 5)
+	check("with the first limit again", true)
+	fx.limit(t, one, 10)
+	check("with a higher limit for the third time", false)
+}
+
+// The answer to a block is lost, and a lagging replica lists the rule without it. The next pass, in
+// which the mailbox is below its limit, switches the rule off nevertheless.
+func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
+	fx := newFixture(t)
+	fx.limit(t, one, 5)
+	must(t, fx.run(t))
+	fx.fake.FreezeRuleList(fx.id)
+	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
+	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
+	if err := fx.run(t); err == nil || len(fx.ruleList(t, one)) != 1 {
+		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, one))
+	}
+	fx.limit(t, one, 10)
+	must(t, fx.run(t))
+	if list, stored := fx.ruleList(t, one), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
+		t.Errorf("the rule blocks %q, stored is %q", list, stored)
+	}
+}
+
 // A pass corrects every manual change of a rule.
 func TestManualRuleChangeIsCorrected(t *testing.T) {
 	fx := newFixture(t)

@@ -71,6 +71,8 @@ type pass struct {
 	// foundRules are the managed rules at the start of the pass, valid once rulesListed is true.
 	foundRules  []sendlimit.Rule
 	rulesListed bool
+	// intents are the changes of an earlier pass that may or may not have taken effect.
+	intents []sendlimit.Change
 }
 
 // Run makes one pass over a tenant, if the tenant is due and no other pass holds it. It returns the

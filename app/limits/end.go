@@ -94,7 +94,7 @@ type ending struct {
 }
 
 func (e *ending) end(ctx context.Context) error {
-	if _, leaseHeld, err := reconcile.Intents(ctx, e.Runs, e.run, e.Now, e.rules); err != nil || !leaseHeld {
+	if _, _, leaseHeld, err := reconcile.Intents(ctx, e.Runs, e.run, e.Now, e.rules); err != nil || !leaseHeld {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()

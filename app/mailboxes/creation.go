@@ -38,6 +38,9 @@ type creation struct {
 	// returning is true for a row whose mailbox existed at the platform earlier and was then missed
 	// by a sync. It becomes false when a call of this creation has an unknown outcome.
 	returning bool
+	// notAccepted is true if the last creation at the platform failed because the mail server does not
+	// accept the domain yet.
+	notAccepted bool
 }
 
 // run returns a result when the mailbox exists or when the platform refused it. It returns an error
@@ -104,7 +107,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	hiddenLookups := 0
 	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
-		takenErr = nil
+		takenErr, c.notAccepted = nil, outcome.Of(err) == outcome.NotReady
 		switch {
 		case err == nil:
 			found, at = &created, c.Now()

@@ -374,6 +374,30 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 	}
 }
 
+// TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted by the mail server,
+// because a lagging replica showed an earlier domain with its name. After the mail server has refused
+// a mailbox, the next request enables the e-mail service of the domain.
+func TestProvisionChecksTheDomainAgain(t *testing.T) {
+	inFakeTime(t, "refused mailbox", func(t *testing.T) {
+		fx := newFixture(t)
+		fx.Limit = shortly
+		lift := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady})
+		_, err := fx.provision(t.Context(), "anna@example.test")
+		refused(t, err, fault.ProviderTimeout)
+		lift()
+		if d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone); err != nil || d.MailReady {
+			t.Fatalf("the domain is stored as %+v, %v", d, err)
+		}
+		fx.Limit = apptest.HangTimeout
+		reads := fx.fake.Calls("MailDomains")
+		_, err = fx.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if d, err := fx.store.Domain(t.Context(), fx.acc.ID, guid, zone); err != nil || !d.MailReady || fx.fake.Calls("MailDomains") == reads {
+			t.Fatalf("the domain is stored as %+v, %v", d, err)
+		}
+	})
+}
+
 func TestProvisionReconcilesTheDomainFirst(t *testing.T) {
 	fx := newFixture(t)
 	fx.changeDomain(t, zone, func(d *domain.Domain) { d.MailReady = false })

@@ -4,7 +4,9 @@ package mailboxes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -152,16 +154,32 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 		return results, errs
 	}
 	var workers panics.Group
+	creations := make([]*creation, len(rows))
 	for i, row := range rows {
 		c := &creation{
 			Service: s, owner: owner, platform: s.Platform.For(t.GUID), retry: reconcile.RetryPolicy{Pause: s.Pause},
 			spec: specs[i], row: row, password: password,
 			enableSubmission: s.RequireSMTPAuth || t.SMTPAuth == tenant.SMTPAuthEnabled,
 		}
+		creations[i] = c
 		workers.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
 	workers.Wait()
+	if slices.ContainsFunc(creations, func(c *creation) bool { return c.notAccepted }) {
+		if err := s.checkDomainAgain(ctx, owner, d); err != nil {
+			errs[0] = errors.Join(errs[0], err)
+		}
+	}
 	return results, errs
+}
+
+// checkDomainAgain stores that the mail server does not accept a domain, because it refused a
+// mailbox. The next request then prepares the domain again. The stored state was wrong if a lagging
+// replica showed an earlier domain with this name.
+func (s *Service) checkDomainAgain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+	d.MailReady, d.Observed.Mail = false, s.Now()
+	_, err := reconcile.Save(ctx, s.Domains, owner, d)
+	return err
 }
 
 // prepareDomain makes the mail server accept mail for the domain. It does nothing when all

@@ -13,18 +13,21 @@ import (
 
 // Intents finds out which intents of an interrupted enforcement pass took effect. An intent is a
 // stored block or unblock of a mailbox. It took effect if the rules at the platform show it.
-// Intents stores these changes with their events, and returns them.
+// Intents stores these changes with their events, and returns them as done.
+//
+// A lagging replica can answer the read of the rules. A rule that an intent concerns can therefore
+// differ from that read, so Intents also returns all intents.
 //
 // held is false when a different pass holds the tenant. Intents fails when the store or the
 // platform fails.
-func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (done []sendlimit.Change, held bool, err error) {
-	intents, err := runs.Intents(ctx, r)
+func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (intents, done []sendlimit.Change, held bool, err error) {
+	intents, err = runs.Intents(ctx, r)
 	if err != nil || len(intents) == 0 {
-		return nil, true, err
+		return nil, nil, true, err
 	}
 	existing, err := rules(ctx)
 	if err != nil {
-		return nil, true, fmt.Errorf("read rules: %w", err)
+		return intents, nil, true, fmt.Errorf("read rules: %w", err)
 	}
 	for _, c := range intents {
 		if c.InEffect(existing) {
@@ -32,5 +35,5 @@ func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func
 		}
 	}
 	held, err = runs.SaveChanges(ctx, r, ports.SendChanges{At: now(), Done: done})
-	return done, held, err
+	return intents, done, held, err
 }

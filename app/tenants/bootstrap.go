@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -55,13 +56,17 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 		r.result.SMTPAuth = tenant.SMTPAuthSkipped()
 		return
 	}
-	began := r.Now()
+	began, stored := r.Now(), r.tenant.SMTPAuth
 	state, err := r.readSMTPAuth(ctx)
 	if err == nil {
 		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = state, began // stored even if the next call fails
 	}
-	if err == nil && state == tenant.SMTPAuthDisabled {
+	switch {
+	case err != nil:
+	case state == tenant.SMTPAuthDisabled:
 		err = r.enableSMTPAuth(ctx)
+	case state == tenant.SMTPAuthEnabled && stored != state: // a lagging replica may not show this yet
+		r.tenant.Observed.SMTPAuth = observation.Held(began)
 	}
 	switch {
 	case err == nil:
@@ -81,6 +86,8 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 	return state, err
 }
 
+// enableSMTPAuth enables SMTP AUTH. The new state is held, because a lagging replica may show the old
+// state to a later read.
 func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	var at time.Time // when the platform had the new state
 	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
@@ -94,9 +101,9 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	})
 	switch {
 	case err == nil:
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, at
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.Held(at)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, at
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.Held(at) // newer than a held state
 		return nil
 	}
 	return err

@@ -88,6 +88,30 @@ func TestDeleteRemovesManagedRules(t *testing.T) {
 	}
 }
 
+// A lagging replica may not list the rule yet. The rule would then block mailboxes forever.
+func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
+	fx := withRule(t)
+	fx.platform.DropRule(guid, sendlimit.RuleName(sendlimit.TenantWide))
+	fx.platform.FreezeRuleList(guid)
+	fx.platform.SetRule(guid, sendlimit.Rule{Name: sendlimit.RuleName(sendlimit.TenantWide), Enabled: true, Lists: []string{"ada@a.test"}})
+	if deleted := fx.deleteTenant(t); !deleted.Removed || len(deleted.Left) != 0 {
+		t.Fatalf("got %+v", deleted)
+	}
+	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
+		t.Fatalf("the rest is %q", names)
+	}
+}
+
+// A rule that may exist because the platform did not answer its removal is named in the result.
+func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
+	fx := withRule(t)
+	fx.platform.Fail(fake.Fault{Method: "RemoveRule", Kind: outcome.Down})
+	left := []string{sendlimit.RuleName(sendlimit.TenantWide)}
+	if deleted := fx.deleteTenant(t); deleted.Removed || !slices.Equal(deleted.Left, left) {
+		t.Fatalf("got %+v", deleted)
+	}
+}
+
 func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)

@@ -40,7 +40,7 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()
-	_, _, _ = reconcile.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+	_, _, _, _ = reconcile.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
 		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
 			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
 			return err

@@ -3,6 +3,7 @@
 package tenants
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -18,6 +19,9 @@ import (
 const (
 	// parallelRemovals is the number of tenants whose rules RemoveAllRules removes in parallel.
 	parallelRemovals = 8
+	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. It is
+	// the number of commands that Exchange runs for a tenant without delaying them.
+	parallelScopes = 3
 	// closeLease is how long RemoveAllRules pauses enforcement for the tenants of an account. It
 	// exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
@@ -52,7 +56,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	if err != nil || len(scopes) == 0 {
 		return RuleRemoval{}, err
 	}
-	result.Why = t.Reachable()
+	result.Left, result.Why = ruleNames(scopes), t.Reachable()
 	if result.Why == nil && s.Platform == nil {
 		result.Why = errNoPlatform
 	}
@@ -60,40 +64,64 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
 			return RuleRemoval{}, err
 		}
-		if err := s.removeRulesPaused(ctx, t, &result); err != nil {
+		if err := s.removeRulesPaused(ctx, t, scopes, &result); err != nil {
 			s.resumeEnforcement(ctx, result)
 			return RuleRemoval{}, err
 		}
 	}
-	if result.Removed = result.Why == nil; result.Removed {
-		return result, nil
-	}
-	for _, scope := range scopes {
-		result.Left = append(result.Left, sendlimit.RuleName(scope))
-	}
+	result.Removed = result.Why == nil
 	return result, nil
 }
 
 // removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
-func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result *RuleRemoval) error {
+func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
-	result.Why = s.removeRules(ctx, t.GUID)
+	result.Left, result.Why = s.removeRules(ctx, t.GUID, scopes)
 	if result.Why == nil && result.paused {
 		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
 	}
 	if result.Why == nil && t.Bootstrap == tenant.BootstrapReady {
-		result.Why = errNotPaused
+		result.Left, result.Why = ruleNames(scopes), errNotPaused
 	}
 	return nil
+}
+
+func ruleNames(scopes []string) (names []string) {
+	for _, scope := range scopes {
+		names = append(names, sendlimit.RuleName(scope))
+	}
+	return names
 }
 
 // removeTries is how often removeRules calls the platform when the outcome is unknown.
 const removeTries = 3
 
-func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
-	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}, s.Platform.For(id).RemoveRules, nil)
+// removeRules removes the managed rules that the platform lists, then the rule of each scope by its
+// name, because the list of a lagging replica can lack a new rule. It returns the names of the rules
+// that may still exist, and the error that prevented the removal of the first one.
+func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (left []string, why error) {
+	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
+	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
+		return ruleNames(scopes), err
+	}
+	errs, slots := make([]error, len(scopes)), make(chan struct{}, parallelScopes)
+	var wg panics.Group
+	for n, scope := range scopes {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[n] = reconcile.Run(ctx, retry, func(ctx context.Context) error { return platform.RemoveRule(ctx, scope) }, nil)
+		})
+	}
+	wg.Wait()
+	for n, err := range errs {
+		if err != nil {
+			left = append(left, sendlimit.RuleName(scopes[n]))
+		}
+	}
+	return left, cmp.Or(errs...)
 }
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are

@@ -18,8 +18,10 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // connected returns a fixture with a tenant of this setup, connected to the account ann.
@@ -216,6 +218,90 @@ func TestSyncWithSMTPAuthThatTakesEffectLater(t *testing.T) {
 	if out := fx.sync(t); out.Partial || out.SMTPAuth.Status != "enabled" {
 		t.Fatalf("then got %+v", out)
 	}
+}
+
+// oldSMTPAuth is a platform whose reads show SMTP AUTH as it was before it was enabled.
+type oldSMTPAuth struct{ ports.MailPlatform }
+
+type tenantWithOldSMTPAuth struct{ ports.MailTenant }
+
+func (p oldSMTPAuth) For(id tenant.GUID) ports.MailTenant {
+	return tenantWithOldSMTPAuth{p.MailPlatform.For(id)}
+}
+
+func (tenantWithOldSMTPAuth) SMTPAuth(context.Context) (tenant.SMTPAuth, error) {
+	return tenant.SMTPAuthDisabled, nil
+}
+
+func (t tenantWithOldSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
+	if err := t.MailTenant.EnableSMTPAuth(ctx); err != nil {
+		return err
+	}
+	return &outcome.Error{Kind: outcome.NotReady, Detail: "no read shows SMTP AUTH"}
+}
+
+// A read that shows SMTP AUTH as disabled soon after it was enabled can come from a lagging replica.
+// The tenant stays ready for mailboxes. The state is stored if a read shows it later, or if the
+// platform refuses to enable SMTP AUTH.
+func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		enable  func(*testing.T, *fixture)
+		after   time.Duration
+		refused bool
+		want    tenant.SMTPAuth
+	}{
+		{"soon", enabledBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
+		{"later", enabledBySync, observation.ReplicaLag + time.Minute, false, tenant.SMTPAuthDisabled},
+		{"soon after a read shows it", enabledBeforeSync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
+		{"soon, and refused", enabledBySync, time.Minute, true, tenant.SMTPAuthRefused},
+		{"soon after a refusal", enabledAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fx := connected(t, fake.Setup{})
+			tt.enable(t, fx)
+			if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthEnabled {
+				t.Fatalf("readiness %+v", r)
+			}
+			fx.now = fx.now.Add(tt.after)
+			if tt.refused {
+				fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
+			}
+			fx.Platform = oldSMTPAuth{fx.Platform}
+			fx.sync(t)
+			if r := fx.readiness(t); r.SMTPAuth != tt.want {
+				t.Errorf("readiness %+v, want %s", r, tt.want)
+			}
+		})
+	}
+}
+
+func enabledBySync(t *testing.T, fx *fixture) {
+	t.Helper()
+	fx.sync(t)
+}
+
+// enabledBeforeSync enables SMTP AUTH before the sync that reads it as enabled.
+func enabledBeforeSync(t *testing.T, fx *fixture) {
+	t.Helper()
+	current := fx.Platform
+	fx.Platform = oldSMTPAuth{current}
+	fx.sync(t)
+	fx.Platform = current
+	fx.sync(t)
+	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
+		t.Fatalf("enabled %d times", n)
+	}
+}
+
+// enabledAfterRefusal enables SMTP AUTH after a sync whose attempt to enable it was refused.
+func enabledAfterRefusal(t *testing.T, fx *fixture) {
+	t.Helper()
+	lift := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
+	fx.sync(t)
+	lift()
+	fx.now = fx.now.Add(time.Minute)
+	fx.sync(t)
 }
 
 // A failed call is not a refusal. The state that was read is stored.

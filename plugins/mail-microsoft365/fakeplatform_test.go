@@ -178,6 +178,7 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	const foreign = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
 	managed := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
 		`"SenderAddressLocation":"HeaderOrEnvelope","RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"` + rejectText + `"}`
+	fake.answers[exchange.SetTransportRule], fake.answers[exchange.EnableTransportRule] = ``, ``
 	want := sendlimit.Rule{ID: "r-1", Name: "Tenantry-Block-a.example", Enabled: true, Lists: []string{"anna@a.example"}}
 	for name, answer := range map[string]string{
 		"one rule":      managed,
@@ -193,6 +194,9 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	}
 	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
 		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
+	// The rule is already correct, and the writes only confirm this.
+	expectEqual(t, nil, fake.bodies[exchange.EnableTransportRule], `{"CmdletInput":{"CmdletName":"Enable-TransportRule","Parameters":`+
+		`{"Confirm":false,"Identity":"tenantry-block-a.example"}}}`)
 	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(managed, "enabled", "Resting", 1) + `]}`
 	_, err := fake.client.Block(t.Context(), "a.example", nil)
 	expectOutcome(t, err, outcome.Broken, fault.Code{})

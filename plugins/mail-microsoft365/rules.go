@@ -16,15 +16,15 @@ import (
 
 // EnsureRule implements sdk.MailTenant.
 func (c *tenantClient) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	return c.changeRule(ctx, scope, mailboxes, ensureStep)
+	return c.changeRule(ctx, scope, mailboxes, ensureStep, false)
 }
 
 // Block implements sdk.MailTenant.
 func (c *tenantClient) Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	return c.changeRule(ctx, scope, mailboxes, blockStep)
+	return c.changeRule(ctx, scope, mailboxes, blockStep, true)
 }
 
-func (c *tenantClient) changeRule(ctx context.Context, scope string, mailboxes []string, next nextStep) (sendlimit.Rule, error) {
+func (c *tenantClient) changeRule(ctx context.Context, scope string, mailboxes []string, next nextStep, confirm bool) (sendlimit.Rule, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	name := sendlimit.RuleName(scope)
@@ -32,7 +32,7 @@ func (c *tenantClient) changeRule(ctx context.Context, scope string, mailboxes [
 	if err != nil {
 		return sendlimit.Rule{}, err
 	}
-	u := ruleUpdate{tenantClient: c, name: name, scope: scope, senders: senders}
+	u := ruleUpdate{tenantClient: c, name: name, scope: scope, senders: senders, confirm: confirm}
 	return u.run(ctx, next)
 }
 
@@ -55,38 +55,20 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return all, nil
 }
 
-// RemoveRule implements sdk.MailTenant. It reads the rule after the removal, so that it notices if
-// the rule still exists.
+// RemoveRule implements sdk.MailTenant.
 func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	name, p := sendlimit.RuleName(scope), c.platform.state.retry
-	var failed error
-	for n := 0; ; n++ {
-		_, found, err := c.rule(ctx, name)
-		if err != nil && n > 0 {
-			return partlyDone(err)
-		}
-		if err != nil || !found {
-			return err
-		}
-		if n >= p.MaxAttempts || n > 0 && !p.Pause(ctx, n-1, failed) {
-			return firstError(failed, call.NotReady("the mail platform still shows a rule that was removed"))
-		}
-		if failed = c.removeRule(ctx, name); failed != nil && !mayRetry(failed) {
-			return failed
-		}
-	}
+	return c.removeAll(ctx, []string{sendlimit.RuleName(scope)})
 }
 
 // RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
-// that it notices rules that still exist. It removes enabled rules first, because the deadline may
-// come before all rules are removed.
+// that it notices rules that were created meanwhile. It removes enabled rules first, because the
+// deadline may come before all rules are removed.
 func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	p := c.platform.state.retry
-	var failed error
+	removed := map[string]bool{} // a lagging replica may still list these rules
 	for n := 0; ; n++ {
 		rows, err := c.rules(ctx, nil)
 		if err != nil && n > 0 {
@@ -95,21 +77,47 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rows = slices.DeleteFunc(rows, func(r ruleRow) bool { return !sendlimit.IsRuleName(string(r.Name)) })
+		rows = slices.DeleteFunc(rows, func(r ruleRow) bool { return !sendlimit.IsRuleName(string(r.Name)) || removed[string(r.Name)] })
 		if len(rows) == 0 {
 			return nil
 		}
-		if n >= p.MaxAttempts || n > 0 && !p.Pause(ctx, n-1, failed) {
-			return firstError(failed, call.NotReady("the mail platform still shows a rule that was removed"))
+		if n >= c.platform.state.retry.MaxAttempts {
+			return call.NotReady("rules are created while they are removed")
 		}
-		failed = nil
 		slices.SortStableFunc(rows, func(a, b ruleRow) int { return cmp.Compare(a.removalOrder(), b.removalOrder()) })
+		var names []string
 		for _, r := range rows {
-			if err := c.removeRule(ctx, string(r.Name)); err != nil {
-				failed = err
+			names, removed[string(r.Name)] = append(names, string(r.Name)), true
+		}
+		if err := c.removeAll(ctx, names); err != nil {
+			return err
+		}
+	}
+}
+
+// removeAll removes the rules with these names. A rule counts as removed when the platform has
+// acknowledged its removal, or answers that there is no such rule. A read cannot confirm a removal: a
+// lagging replica may still show the rule, and may not show a new rule yet. A write sees the newest
+// state.
+func (c *tenantClient) removeAll(ctx context.Context, names []string) error {
+	p, changed := c.platform.state.retry, false
+	for n := 0; ; n++ {
+		var left []string
+		var failed error
+		for _, name := range names {
+			err := c.removeRule(ctx, name)
+			changed = changed || mayHaveChanged(err)
+			if err != nil && !exchange.Is(err, exchange.NotFound) {
+				left, failed = append(left, name), err
 			}
 		}
-		if failed != nil && !mayRetry(failed) {
+		if names = left; len(names) == 0 {
+			return nil
+		}
+		if !mayRetry(failed) || n >= p.MaxAttempts || !p.Pause(ctx, n, failed) {
+			if changed {
+				failed = partlyDone(failed)
+			}
 			return failed
 		}
 	}
@@ -126,6 +134,7 @@ type ruleUpdate struct {
 
 	name, scope string
 	senders     []string
+	confirm     bool // write the state even if the first read already shows it
 	lastStep    ruleStep
 	failed      error // error of the last write, nil if it succeeded
 	reads       int   // how often the rule was read after the last new step
@@ -141,6 +150,11 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			return sendlimit.Rule{}, u.finalError(err)
 		}
 		step := next(row, found, u.senders)
+		if step == ruleDone && u.writes == 0 && u.confirm {
+			if err := u.confirmState(ctx); err != nil {
+				return sendlimit.Rule{}, u.finalError(err)
+			}
+		}
 		if step == ruleDone {
 			return row.toPort(u.created, u.writes > 0), nil
 		}
@@ -148,6 +162,33 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			return sendlimit.Rule{}, u.finalError(err)
 		}
 	}
+}
+
+// confirmState writes the requested state of a rule that already has this state according to the
+// first read. A lagging replica may have answered that read, and the rule may have a newer state.
+// The writes change nothing if the read was right, so they do not count in u.writes.
+func (u *ruleUpdate) confirmState(ctx context.Context) error {
+	if len(u.senders) == 0 {
+		err := u.write(ctx, disable)
+		if exchange.Is(err, exchange.NotFound) {
+			return nil
+		}
+		return err
+	}
+	for _, step := range []ruleStep{setSenders, enable} { // the senders first, so that no other sender is blocked
+		err := u.write(ctx, step)
+		if exchange.Is(err, exchange.NotFound) { // the rule was removed, or a mailbox does not exist
+			if err = u.write(ctx, createEnabled); exchange.Is(err, exchange.NotFound, exchange.Exists) {
+				err = call.Refuse(fault.MailboxNotFound, "a mailbox to block does not exist", call.CauseOf(err))
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		u.changed = true
+	}
+	return nil
 }
 
 // finalError returns the error of an update that cannot go on. If a write may have changed the
@@ -185,9 +226,7 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 		return call.NotReady("somebody else changes the rule at the same time")
 	}
 	u.failed = u.write(ctx, step)
-	if u.failed == nil || hasKind(u.failed, outcome.Unknown) || hasKind(u.failed, outcome.Broken) {
-		u.changed = true
-	}
+	u.changed = u.changed || mayHaveChanged(u.failed)
 	switch {
 	case exchange.Is(u.failed, exchange.Exists):
 		u.failed = nil // another client created the rule; the platform shows it soon
@@ -225,6 +264,11 @@ func mayRetry(err error) bool {
 	default:
 		return false
 	}
+}
+
+// mayHaveChanged reports whether a write with this error may have changed a rule.
+func mayHaveChanged(err error) bool {
+	return err == nil || hasKind(err, outcome.Unknown) || hasKind(err, outcome.Broken)
 }
 
 func firstError(one, other error) error {

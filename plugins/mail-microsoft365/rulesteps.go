@@ -81,7 +81,10 @@ func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 	case setSenders:
 		return u.writeSenders(ctx, call.Repeatable, exchange.SetTransportRule, map[string]any{"Identity": u.name})
 	case remove:
-		return u.removeRule(ctx, u.name)
+		if err := u.removeRule(ctx, u.name); !exchange.Is(err, exchange.NotFound) {
+			return err
+		}
+		return nil
 	case disable:
 		return u.writeRule(ctx, call.Repeatable, exchange.DisableTransportRule, map[string]any{"Identity": u.name, "Confirm": false})
 	case enable:
@@ -105,12 +108,9 @@ func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdle
 	return u.writeRule(ctx, effect, cmdlet, parameters)
 }
 
+// removeRule removes a rule. It fails with exchange.NotFound if there is no such rule.
 func (c *tenantClient) removeRule(ctx context.Context, name string) error {
-	err := c.writeRule(ctx, call.Repeatable, exchange.RemoveTransportRule, map[string]any{"Identity": name, "Confirm": false})
-	if exchange.Is(err, exchange.NotFound) {
-		return nil
-	}
-	return err
+	return c.writeRule(ctx, call.Repeatable, exchange.RemoveTransportRule, map[string]any{"Identity": name, "Confirm": false})
 }
 
 // writeRule sends a write once. The caller must read the rule before it decides to send the write

@@ -22,8 +22,8 @@ type behaviour struct {
 	AliasTaken       bool `json:"alias_taken"`
 	NulForbidden     bool `json:"nul_403"`
 
-	// GraphReplicas and ExchangeReplicas make some reads return an older state of domains, accounts
-	// and mailboxes.
+	// GraphReplicas and ExchangeReplicas make some reads return an older state of the objects in a
+	// snapshot.
 	GraphReplicas    replicas `json:"graph_replicas"`
 	ExchangeReplicas replicas `json:"exchange_replicas"`
 	// DomainMS is the delay after POST /domains until GET finds the domain.

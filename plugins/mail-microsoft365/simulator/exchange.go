@@ -149,7 +149,7 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 		case script.Errors != nil:
 			out.errors = script.Errors
 		default:
-			out = cmd.handler(call, call.replica(t), cnames)
+			out = cmd.handler(call, call.replica(cmd, t), cnames)
 			t.recordSnapshot(call.now)
 			out.warnings = append(out.warnings, script.Warnings...)
 		}
@@ -161,12 +161,13 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 }
 
 // replica returns the tenant as the cmdlet sees it. A cmdlet that only reads may see an older
-// state.
-func (call *invocation) replica(t *tenant) *tenant {
-	if !strings.HasPrefix(strings.ToLower(call.cmdlet), "get-") {
+// state. The message trace has a delay of its own, and its cmdlet counts the queries.
+func (call *invocation) replica(cmd cmdlet, t *tenant) *tenant {
+	if !strings.HasPrefix(cmd.name, "Get-") || cmd.name == "Get-MessageTraceV2" {
 		return t
 	}
-	list := !call.params.has("Identity")
+	_, several := cmd.parameter("Identity") // without this parameter, the organization has one such object
+	list := several && !call.params.has("Identity")
 	return t.replicaOf(t.Behaviour.ExchangeReplicas, &t.History.ExchangeReads, list, call.now)
 }
 

@@ -152,6 +152,7 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 			t.Grant.ExchangeRoleRevoked = false
 			t.assignRole(t.Grant.Principal, exchangeAdministrator, startLag(now, t.Behaviour.RoleMS))
 		}
+		t.recordSnapshot(now)
 	})
 	if err != nil {
 		return errTransient.with("")

@@ -10,8 +10,8 @@ import (
 )
 
 // replicas configures the replicas of a host, Graph or Exchange. Two replicas answer the reads of a
-// host. One replica is up to date. The other replica lags: it shows domains, accounts and mailboxes
-// as they were LagMS milliseconds ago.
+// host. One replica is up to date. The other replica lags: it shows the objects of a snapshot as
+// they were LagMS milliseconds ago. A write always sees the newest state.
 type replicas struct {
 	LagMS int `json:"lag_ms"`
 	// Answers determines which reads the lagging replica answers: "lists", "objects" (reads of one
@@ -49,10 +49,41 @@ func (r replicas) lags(list bool, n int) bool {
 // snapshot is the state of a tenant that replicas can show. It was the state from the time At until
 // the time of the next snapshot.
 type snapshot struct {
-	At        time.Time    `json:"at"`
-	Domains   []mailDomain `json:"domains"`
-	Users     []user       `json:"users"`
-	Mailboxes []mailbox    `json:"mailboxes"`
+	At time.Time `json:"at"`
+
+	// The objects of Graph. Exchange also derives its accepted domains from Domains.
+	Domains     []mailDomain     `json:"domains"`
+	Users       []user           `json:"users"`
+	Assignments []roleAssignment `json:"assignments"`
+
+	// The objects of Exchange.
+	Dehydrated       bool            `json:"dehydrated"`
+	Hydration        lag             `json:"hydration"`
+	SMTPAuthDisabled bool            `json:"smtp_auth_disabled"`
+	Mailboxes        []mailbox       `json:"mailboxes"`
+	DKIM             []dkimConfig    `json:"signing"`
+	Rules            []transportRule `json:"rules"`
+}
+
+// newSnapshot returns the present state of the tenant. Later changes of the tenant do not change
+// it.
+func newSnapshot(t *tenant, now time.Time) snapshot {
+	return snapshot{
+		At: now, Domains: slices.Clone(t.Domains), Users: slices.Clone(t.Users), Assignments: slices.Clone(t.Assignments),
+		Dehydrated: t.Exchange.Dehydrated, Hydration: t.Exchange.Hydration, SMTPAuthDisabled: t.Exchange.SMTPAuthDisabled,
+		Mailboxes: slices.Clone(t.Exchange.Mailboxes), DKIM: slices.Clone(t.Exchange.DKIM), Rules: slices.Clone(t.Exchange.Rules),
+	}
+}
+
+// view returns a copy of the tenant with the state of the snapshot.
+func (s snapshot) view(t *tenant) *tenant {
+	view := *t
+	view.Domains, view.Users, view.Assignments = s.Domains, s.Users, s.Assignments
+	organization := &view.Exchange
+	organization.Dehydrated, organization.Hydration = s.Dehydrated, s.Hydration
+	organization.SMTPAuthDisabled, organization.Mailboxes = s.SMTPAuthDisabled, s.Mailboxes
+	organization.DKIM, organization.Rules = s.DKIM, s.Rules
+	return &view
 }
 
 // history holds the snapshots of a tenant that a lagging replica may still show, oldest first. It
@@ -71,7 +102,7 @@ func (t *tenant) recordSnapshot(now time.Time) {
 		t.History = history{}
 		return
 	}
-	current := snapshot{now, slices.Clone(t.Domains), slices.Clone(t.Users), slices.Clone(t.Exchange.Mailboxes)}
+	current := newSnapshot(t, now)
 	all := t.History.Snapshots
 	if len(all) > 0 {
 		last := all[len(all)-1]
@@ -100,7 +131,5 @@ func (t *tenant) replicaOf(r replicas, reads *int, list bool, now time.Time) *te
 			snapshot = s
 		}
 	}
-	view := *t
-	view.Domains, view.Users, view.Exchange.Mailboxes = snapshot.Domains, snapshot.Users, snapshot.Mailboxes
-	return &view
+	return snapshot.view(t)
 }

@@ -3,7 +3,10 @@
 package simulator_test
 
 import (
+	"cmp"
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -63,5 +66,217 @@ func TestReplicasDisagree(t *testing.T) {
 	}
 	if !seen[http.StatusOK] || !seen[http.StatusNotFound] {
 		t.Fatalf("two reads answered %v", seen)
+	}
+}
+
+// laggingObject is a kind of object that a lagging replica shows in an older state.
+type laggingObject struct {
+	name     string
+	replicas string // the setting of the host's replicas
+	// bootstrap is the kind of the tenant, "ready" if it is empty.
+	bootstrap string
+	setUp     func(*tenant) // makes the old state, while no replica lags
+	write     func(*tenant)
+	read      func(*tenant) any
+	old, new  any // what read returns before and after the write
+	// writeAgain is a write whose result depends on whether it sees the first write. Its answer
+	// contains sees.
+	writeAgain func(*tenant) response
+	sees       string
+}
+
+var laggingObjects = []laggingObject{
+	{
+		name: "accepted domains", replicas: "exchange_replicas",
+		write: func(t *tenant) { t.addMailDomain("second.example") },
+		read:  func(t *tenant) any { return len(t.mustRun("Get-AcceptedDomain", jsonObject{}).rows()) },
+		old:   2, new: 3,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("New-Mailbox", mailboxParams("cara@second.example", "cara.s"))
+		},
+		sees: "cara@second.example",
+	},
+	{
+		name: "an accepted domain", replicas: "exchange_replicas",
+		write: func(t *tenant) { t.addMailDomain("second.example") },
+		read: func(t *tenant) any {
+			return t.exchange("Get-AcceptedDomain", jsonObject{"Identity": "second.example"}).status
+		},
+		old: http.StatusBadRequest, new: http.StatusOK,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": "second.example", "Enabled": false})
+		},
+		sees: "selector1-second-example",
+	},
+	{
+		name: "a new DKIM configuration", replicas: "exchange_replicas",
+		write: func(t *tenant) { t.newDKIMConfig(domain) },
+		read:  func(t *tenant) any { return t.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain}).status },
+		old:   http.StatusBadRequest, new: http.StatusOK,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false})
+		},
+		sees: "ADObjectAlreadyExistsException",
+	},
+	{
+		name: "an enabled DKIM configuration", replicas: "exchange_replicas",
+		setUp: func(t *tenant) { t.newDKIMConfig(domain); t.publishSelectorCNAMEs(domain) },
+		write: func(t *tenant) {
+			t.mustRun("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+		},
+		read: func(t *tenant) any {
+			return t.mustRun("Get-DkimSigningConfig", jsonObject{"Identity": domain}).at("value", 0, "Enabled")
+		},
+		old: false, new: true,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
+		},
+		sees: "no settings of '" + domain + "' have been modified",
+	},
+	{
+		name: "a new rule", replicas: "exchange_replicas",
+		write:      func(t *tenant) { t.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)) },
+		read:       func(t *tenant) any { return len(t.mustRun("Get-TransportRule", jsonObject{}).rows()) },
+		old:        0,
+		new:        1,
+		writeAgain: func(t *tenant) response { return t.exchange("New-TransportRule", rule(ruleName, "anna@"+domain)) },
+		sees:       "already exists",
+	},
+	{
+		name: "the senders of a rule", replicas: "exchange_replicas",
+		setUp: func(t *tenant) {
+			t.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain))
+			t.newMailbox("ben@"+domain, "ben.d")
+		},
+		write: func(t *tenant) {
+			t.mustRun("Set-TransportRule", jsonObject{"Identity": ruleName, "Name": "renamed", "From": []string{"ben@" + domain}})
+		},
+		read: func(t *tenant) any {
+			return t.mustRun("Get-TransportRule", jsonObject{"Identity": ruleName}).at("value", 0, "From")
+		},
+		old: []any{"anna@" + domain}, new: []any{"ben@" + domain},
+		writeAgain: func(t *tenant) response {
+			return t.exchange("Set-TransportRule", jsonObject{"Identity": ruleName, "Comments": "the rule has a new name"})
+		},
+		sees: "ManagementObjectNotFoundException",
+	},
+	{
+		name: "a removed rule", replicas: "exchange_replicas",
+		setUp: func(t *tenant) { t.mustRun("New-TransportRule", rule(ruleName, "anna@"+domain)) },
+		write: func(t *tenant) { t.mustRun("Remove-TransportRule", jsonObject{"Identity": ruleName}) },
+		read: func(t *tenant) any {
+			return len(t.mustRun("Get-TransportRule", jsonObject{"Identity": ruleName}).rows())
+		},
+		old: 1, new: 0,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("Disable-TransportRule", jsonObject{"Identity": ruleName})
+		},
+		sees: "ManagementObjectNotFoundException",
+	},
+	{
+		name: "SMTP AUTH of the organization", replicas: "exchange_replicas",
+		write: func(t *tenant) {
+			t.mustRun("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+		},
+		read: func(t *tenant) any {
+			return t.mustRun("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled")
+		},
+		old: true, new: false,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+		},
+		sees: "no settings of 'Transport Settings' have been modified",
+	},
+	{
+		name: "the organization", replicas: "exchange_replicas", bootstrap: "dehydrated",
+		write: func(t *tenant) { t.mustRun("Enable-OrganizationCustomization", jsonObject{}) },
+		read: func(t *tenant) any {
+			return t.mustRun("Get-OrganizationConfig", jsonObject{}).at("value", 0, "IsDehydrated")
+		},
+		old: true, new: false,
+		writeAgain: func(t *tenant) response {
+			return t.exchange("New-TransportRule", rule(ruleName, "anna@"+domain))
+		},
+		sees: ruleName,
+	},
+	{
+		name: "role assignments", replicas: "graph_replicas",
+		setUp: func(t *tenant) { t.revoke("exchange_role") },
+		write: func(t *tenant) { t.assignExchange() },
+		read:  countRoles,
+		old:   0, new: 1,
+		writeAgain: (*tenant).assignExchange,
+		sees:       "A conflicting object",
+	},
+	{
+		name: "role assignments after a new consent", replicas: "graph_replicas",
+		setUp: func(t *tenant) { t.revoke("exchange_role") },
+		write: func(t *tenant) { t.consent() },
+		read:  countRoles,
+		old:   0, new: 1,
+		writeAgain: (*tenant).assignExchange,
+		sees:       "A conflicting object",
+	},
+}
+
+// countRoles returns how many directory roles the application holds.
+func countRoles(t *tenant) any {
+	return len(t.graph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId eq '"+t.principal()+"'", nil).rows())
+}
+
+// TestReadAfterWriteShowsOlderState writes an object of each kind. A lagging replica shows the old
+// state until the lag has passed. A second write sees the first one at once.
+func TestReadAfterWriteShowsOlderState(t *testing.T) {
+	for _, object := range laggingObjects {
+		t.Run(object.name, func(t *testing.T) {
+			testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": cmp.Or(object.bootstrap, "ready")})
+			testTenant.addMailDomain(domain)
+			testTenant.newMailbox("anna@"+domain, "anna.d")
+			if object.setUp != nil {
+				object.setUp(testTenant)
+			}
+			check := func(when string, want any) {
+				t.Helper()
+				if got := object.read(testTenant); !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: a read shows %v, want %v", when, got, want)
+				}
+			}
+			testTenant.setBehaviour(jsonObject{object.replicas: jsonObject{"lag_ms": 60_000, "answers": "all"}})
+			check("before the write", object.old)
+			object.write(testTenant)
+			check("at once", object.old)
+			if answer := object.writeAgain(testTenant); !strings.Contains(string(answer.raw), object.sees) {
+				t.Errorf("a second write: %d %s", answer.status, answer.raw)
+			}
+			testTenant.control("POST", "/clock", jsonObject{"advance": "59s"})
+			check("after 59 seconds", object.old)
+			testTenant.control("POST", "/clock", jsonObject{"advance": "2s"})
+			check("after 61 seconds", object.new)
+		})
+	}
+}
+
+// TestOrganizationIsReadAsObject checks that a replica for lists does not answer reads of objects
+// that an organization has once.
+func TestOrganizationIsReadAsObject(t *testing.T) {
+	for answers, want := range map[string]bool{"lists": false, "objects": true} {
+		testTenant := startSimulator(t).newConnectedTenant()
+		testTenant.setBehaviour(jsonObject{"exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": answers}})
+		testTenant.mustRun("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
+		if got := testTenant.mustRun("Get-TransportConfig", jsonObject{}).at("value", 0, "SmtpClientAuthenticationDisabled"); got != want {
+			t.Errorf("the replica answers %s: disabled is %v, want %v", answers, got, want)
+		}
+	}
+}
+
+// TestLaggingReplicaCountsTraceQueries checks that the quota of the message trace holds while all
+// reads lag.
+func TestLaggingReplicaCountsTraceQueries(t *testing.T) {
+	testTenant := startSimulator(t).newConnectedTenant()
+	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 60_000, "answers": "all"}})
+	for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
+		if answer := testTenant.exchange("Get-MessageTraceV2", jsonObject{}); answer.status != want {
+			t.Errorf("query %d: %d %s", n+1, answer.status, answer.raw)
+		}
 	}
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+// lag makes all reads of Exchange show the present state for an hour.
+func (s *sendingTenant) lag() {
+	s.t.Helper()
+	s.setBehaviour(s.t, s.tenantInfo.GUID, options{"exchange_replicas": options{"lag_ms": 3_600_000, "answers": "all"}})
+}
+
+// blockUnread sets a rule whose new state no read shows.
+func (s *sendingTenant) blockUnread(scope string, list ...string) {
+	s.t.Helper()
+	if _, err := s.client.Block(s.t.Context(), scope, list); err != nil && outcome.Of(err) != outcome.NotReady {
+		s.t.Fatalf("block %v: %v", list, err)
+	}
+}
+
+// TestRemovalDoesNotDependOnReads removes rules that reads do not show yet, and rules that reads
+// still show after the removal.
+func TestRemovalDoesNotDependOnReads(t *testing.T) {
+	env := newTestEnv(t)
+	for _, tt := range []struct {
+		name   string
+		remove func(*sendingTenant) error
+		shown  bool // reads show the rule
+	}{
+		{"a rule that reads do not show", func(s *sendingTenant) error { return s.client.RemoveRule(t.Context(), s.domain) }, false},
+		{"a rule that reads still show", func(s *sendingTenant) error { return s.client.RemoveRule(t.Context(), s.domain) }, true},
+		{"all rules, while reads still show them", func(s *sendingTenant) error { return s.client.RemoveRules(t.Context()) }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSendingTenant(t, env)
+			if tt.shown {
+				s.block(s.domain, s.mailboxes[0])
+			}
+			s.lag()
+			s.blockUnread(s.domain, s.mailboxes...)
+			if got := s.managedRule(s.domain); got == "" {
+				t.Fatal("no rule was created")
+			}
+			if err := tt.remove(s); err != nil || len(s.rules()) != 0 {
+				t.Errorf("removed: %v, left are %v", err, s.rules())
+			}
+			if err := tt.remove(s); err != nil {
+				t.Errorf("removed again: %v", err)
+			}
+		})
+	}
+}
+
+// TestBlockDoesNotTrustAnOldState changes a rule and then requests the state that reads still show.
+func TestBlockDoesNotTrustAnOldState(t *testing.T) {
+	env := newTestEnv(t)
+	first, others := func(s *sendingTenant) []string { return s.mailboxes[:1] }, func(s *sendingTenant) []string { return s.mailboxes[1:] }
+	none := func(*sendingTenant) []string { return nil }
+	remove := func(s *sendingTenant) {
+		if err := s.client.RemoveRule(s.t.Context(), s.domain); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		shown  func(*sendingTenant) []string // the state that reads show, and that is requested
+		change func(*sendingTenant)
+		want   []string
+	}{
+		{"a disabled rule", first, func(s *sendingTenant) { s.blockUnread(s.domain) }, []string{"anna"}},
+		{"a rule with other senders", first, func(s *sendingTenant) { s.blockUnread(s.domain, others(s)...) }, []string{"anna"}},
+		{"a removed rule", first, remove, []string{"anna"}},
+		{"a rule that was enabled", none, func(s *sendingTenant) { s.blockUnread(s.domain, first(s)...) }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSendingTenant(t, env)
+			s.block(s.domain, tt.shown(s)...)
+			s.lag()
+			tt.change(s)
+			s.blockUnread(s.domain, tt.shown(s)...)
+			if got := s.stoppedSenders(); len(got) != len(tt.want) || len(got) > 0 && got[0] != s.mailboxes[0] {
+				t.Errorf("blocked are %v, want %v: %v", got, tt.want, s.rules())
+			}
+			if rule := sendlimit.RuleName(s.domain); len(s.rules()) > 1 {
+				t.Errorf("there are several rules besides %s: %v", rule, s.rules())
+			}
+		})
+	}
+}
+
+// TestBlockOfAMissingMailboxIsRefusedWithAnOldState requests a state that reads show, with a mailbox
+// that was removed in the meantime.
+func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
+	env := newTestEnv(t)
+	s := newSendingTenant(t, env)
+	s.block(s.domain, s.mailboxes[:2]...)
+	s.lag()
+	s.runAsAdministrator("Remove-Mailbox", options{"Identity": s.mailboxes[0]})
+	if _, err := s.client.Block(t.Context(), s.domain, s.mailboxes[:2]); outcome.Of(err) != outcome.Refused {
+		t.Errorf("got %v", err)
+	}
+}
