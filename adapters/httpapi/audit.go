@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// auditInput declares its parameters as text, for the reason that runsInput gives.
+// auditInput declares its parameters as text, for the reason in the comment of runsInput.
 type auditInput struct {
 	Actor    string `query:"actor"`
 	Action   string `query:"action"`
@@ -134,7 +134,8 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 // auditCursor is the name of the list of audit entries in its cursors.
 const auditCursor = "audit"
 
-// query returns the query of the input. A key that is limited to some tenants gets only their entries.
+// query returns the query of the input. A key that is limited to some tenants gets only their
+// entries.
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	wanted := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {

@@ -146,9 +146,9 @@ func TestEveryWriteIsOneEntry(t *testing.T) {
 	}
 }
 
-// TestEntryTellsTheRequest checks the members of an entry, and that the list has the same members as
-// the export.
-func TestEntryTellsTheRequest(t *testing.T) {
+// TestEntryDescribesTheRequest checks the members of an entry, and that the list has the same
+// members as the export.
+func TestEntryDescribesTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)) + "/sync", key: env.accountA.key,
@@ -312,7 +312,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestAuditIsOfTheAccount checks that no entry of another account is returned.
+// TestAuditIsOfTheAccount checks that no entry of a different account is returned.
 func TestAuditIsOfTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -109,9 +109,10 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
-// TestNetworksOfAKeyHoldTheClient sends requests with keys that are limited to a network. The address
-// is the one that a trusted proxy names, and otherwise the peer's. All requests come from 127.0.0.1.
-func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
+// TestNetworksOfAKeyLimitTheClient sends requests with keys that are limited to a network. The
+// address is the one that a trusted proxy names, and otherwise the peer's. All test requests are
+// sent from 127.0.0.1.
+func TestNetworksOfAKeyLimitTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		name, trusted, network, forwarded string
 		allowed                           bool
@@ -151,8 +152,8 @@ func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
 	}
 }
 
-// visibleObjects lists the operations whose path names no object of a tenant. The value is the status
-// of the answer to a key that is limited to a different tenant.
+// visibleObjects lists the operations whose path names no object of a tenant. The value is the
+// status of the answer to a key that is limited to a different tenant.
 var visibleObjects = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
@@ -204,7 +205,8 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	}
 }
 
-// TestListsLeaveOutOtherTenants compares what a key for one tenant and a key for another see.
+// TestListsLeaveOutOtherTenants compares the lists that a key for one tenant and a key for a
+// different tenant get.
 func TestListsLeaveOutOtherTenants(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := ownershipCases(env, t)

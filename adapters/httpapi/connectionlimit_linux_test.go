@@ -87,8 +87,8 @@ func (s *limitedServer) dial(t *testing.T, from string) net.Conn {
 	return conn
 }
 
-// get sends a request on a connection and checks that it is answered. It returns when the connection
-// is idle.
+// get sends a request on a connection and checks that it is answered. It returns when the
+// connection is idle.
 func (s *limitedServer) get(t *testing.T, conn net.Conn) {
 	t.Helper()
 	before := s.idle.Load()
@@ -188,8 +188,8 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{OfAll: 1})
 }
 
-// TestConnectionsWithRequestsStay checks that a connection beyond the limit is closed when all others
-// have a request in progress, and that a place becomes free when a connection ends.
+// TestConnectionsWithRequestsStay checks that a new connection beyond a limit is closed when all
+// others have a request in progress, and that the others stay open.
 func TestConnectionsWithRequestsStay(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
 	s := newLimitedServer(t, limit, false)

@@ -35,7 +35,7 @@ const (
 	endOfEvents  = "now"
 )
 
-// logInput declares its parameters as text, for the reason that runsInput gives.
+// logInput declares its parameters as text, for the reason in the comment of runsInput.
 type logInput struct {
 	Types       string `query:"types"`
 	TenantID    string `query:"tenant_id"`
@@ -100,7 +100,8 @@ func eventOperations(api huma.API, service *events.Service) {
 	})
 }
 
-// query returns the query of the input. A key that is limited to some tenants gets only their events.
+// query returns the query of the input. A key that is limited to some tenants gets only their
+// events.
 func (in *logInput) query(ctx context.Context) (wanted ports.LogQuery, wait time.Duration, err error) {
 	wanted = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
 	var wrong []refusal.ProblemField

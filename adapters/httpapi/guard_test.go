@@ -114,8 +114,8 @@ func TestProviderFailuresMapToProblems(t *testing.T) {
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: env.accountA.key}, 403, "access_denied")
 }
 
-// TestReadsHaveADeadline checks that the context of a read ends 55 seconds after the server received
-// the request.
+// TestReadsHaveADeadline checks that the context of a read ends 55 seconds after the server
+// received the request.
 func TestReadsHaveADeadline(t *testing.T) {
 	var deadline, latest time.Time
 	env, client, _ := newTenantListEnv(t, func(ctx context.Context) ([]tenant.Tenant, error) {

@@ -10,11 +10,12 @@
 //
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
-// Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, events.go, webhooks.go, keys.go, me.go, audit.go), with the
-// shapes of its requests and answers. Each operation declares guard.Terms: rate limit, scope, error codes,
-// examples. register.go
-// configures the huma library and adds operations to the API.
+// Operations: one file per resource, with the operations and the shapes of their requests and
+// answers. The files are tenants.go, connectsessions.go, domains.go, dns.go, dnsruns.go,
+// mailboxes.go, sendlimits.go, enforcement.go, integrations.go, integrations_mailboxes.go,
+// events.go, webhooks.go, webhook_shapes.go, keys.go, me.go and audit.go. Each operation declares
+// guard.Terms: rate limit, scope, error codes and examples. register.go configures the huma library
+// and adds operations to the API. paging.go reads the cursors and times of lists.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
 // public.go serves the pages, and cached.go serves the document.
@@ -116,7 +117,7 @@ func Server(addr string, handler http.Handler) *http.Server {
 // limitSendBuffer sets the size of the connection's send buffer. It returns ctx.
 func limitSendBuffer(ctx context.Context, connection net.Conn) context.Context {
 	if tcp, ok := transport(connection).(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // an error only means that the kernel holds more memory
+		_ = tcp.SetWriteBuffer(sendBuffer) // an error only means that the kernel uses more memory
 	}
 	return ctx
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestMeHasEveryMember compares the whole answer for keys with different bounds. The account has two
-// tenants, and a connection to one of two DNS providers.
+// TestMeHasEveryMember compares the whole answer for keys with different bounds. The account has
+// two tenants, and a connection to one of two DNS providers.
 func TestMeHasEveryMember(t *testing.T) {
 	env := newTestEnv(t)
 	env.sendingPlatforms.Know(integration.Provider{ID: "woodpecker", Title: "Woodpecker", Needs: []string{"api_key", "company"},

@@ -46,8 +46,9 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	}
 }
 
-// TestOperationBuckets checks that each operation counts in the documented bucket.
-func TestOperationBuckets(t *testing.T) {
+// TestEachOperationDeclaresItsDocumentedBucket checks that each operation counts in the documented
+// bucket.
+func TestEachOperationDeclaresItsDocumentedBucket(t *testing.T) {
 	want := map[string]guard.Bucket{
 		"get-dkim-status": guard.Expensive, "get-domain-dns-plan": guard.Expensive, "get-domain-dns-automation": guard.Expensive, "sync-tenant": guard.ProviderHeavy, "add-domain": guard.ProviderHeavy, "verify-domain": guard.ProviderHeavy,
 		"enable-dkim": guard.ProviderHeavy, "provision-mailboxes": guard.ProviderHeavy, "set-mailbox-limit": guard.ProviderHeavy, "provision-domain-dns": guard.ProviderHeavy, "retry-provisioning-job": guard.ProviderHeavy,
@@ -73,9 +74,9 @@ func TestOperationBuckets(t *testing.T) {
 	}
 }
 
-// TestOperationTimeouts checks that only the listed operations have a longer time limit than the
-// default.
-func TestOperationTimeouts(t *testing.T) {
+// TestOnlyListedOperationsHaveALongTimeLimit checks that only the listed operations have a longer
+// time limit than the default.
+func TestOnlyListedOperationsHaveALongTimeLimit(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
 	for _, item := range api.OpenAPI().Paths {

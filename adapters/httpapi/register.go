@@ -124,8 +124,8 @@ func (nullable[T]) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(typeOf[T](), true, ""), {Type: "null"}}}
 }
 
-// convertAll converts the items of a list. It returns an empty list for nil, so that JSON has [] and not
-// null.
+// convertAll converts the items of a list. It returns an empty list for nil, so that the JSON is []
+// and not null.
 func convertAll[A, B any](list []A, convert func(A) B) []B {
 	converted := make([]B, 0, len(list))
 	for _, item := range list {
@@ -179,8 +179,8 @@ func humaRefusal(status int, errs []error) error {
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
 }
 
-// safeLocation matches locations that contain only names like those of the API. Other names come
-// from the caller, who may have put a value in the place of a name.
+// safeLocation matches locations that contain only names like those of the API. The caller chose
+// all other names, and may have written a secret value where a name belongs.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a validation error. It omits the value.

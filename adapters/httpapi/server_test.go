@@ -237,7 +237,7 @@ func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-func TestServerTimeouts(t *testing.T) {
+func TestServerSetsEachTimeout(t *testing.T) {
 	s := httpapi.Server(":0", nil)
 	if s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != time.Minute || s.ReadTimeout == 0 || s.WriteTimeout <= 110*time.Second {
 		t.Errorf("timeouts %v %v %v %v", s.ReadHeaderTimeout, s.IdleTimeout, s.ReadTimeout, s.WriteTimeout)

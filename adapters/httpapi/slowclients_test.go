@@ -85,7 +85,8 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 	}
 }
 
-// pipeListener accepts in-memory connections, whose deadlines follow the clock of a synctest bubble.
+// pipeListener accepts in-memory connections, whose deadlines follow the clock of a synctest
+// bubble.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -121,9 +122,10 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// TestUnreadAnswersShareTheirContent checks that clients which do not read a file or a document cost
-// little memory, whether they accept gzip or not. It also checks that the service closes their
-// connections long before its write timeout, and serves a client that reads slowly to the end.
+// TestUnreadAnswersShareTheirContent checks that clients which do not read a file or a document use
+// little memory of the service, whether they accept gzip or not. It also checks that the service
+// closes their connections long before its write timeout, and that a client that reads slowly gets
+// the whole answer.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
 	h := newTestEnv(t).handler(t)
@@ -208,8 +210,9 @@ func (w *discardingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAFileIsSentThroughOneBuffer checks that sending a large file allocates hardly more than sending
-// a small one. A copy of each part would make the garbage collector slow down all other requests.
+// TestAFileIsSentThroughOneBuffer checks that sending a large file allocates hardly more than
+// sending a small one. A copy of each part would make the garbage collector slow down all other
+// requests.
 func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	h := newTestEnv(t).handler(t)
 	allocations := func(file string) (n float64, size int) {
@@ -231,8 +234,8 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	}
 }
 
-// heldRequests holds the requests for the page /connect/held, and the checks of unknownKey, until they
-// are released. It is a page handler and a store of keys.
+// heldRequests delays the requests for the page /connect/held, and the checks of unknownKey, until
+// they are released. It is a page handler and a store of keys.
 type heldRequests struct {
 	ports.Keys
 
@@ -295,8 +298,9 @@ func (h *heldRequests) finish() {
 }
 
 // TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
-// pages, nor all slots of the requests whose key is checked. All addresses together leave slots to the
-// other groups. Addresses of one IPv6 /64 are one client. Only a trusted proxy names the addresses.
+// pages, nor all slots of the requests whose key is checked. All addresses together leave slots to
+// the other groups. Addresses of one IPv6 /64 are one client. Only a trusted proxy names the
+// addresses.
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	for _, group := range []struct {
 		name        string

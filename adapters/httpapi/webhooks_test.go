@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingSender is a sender without a network. It refuses URLs that contain "private", and answers
-// each message with the status of its path.
+// recordingSender is a sender without a network. It refuses URLs that contain "private", and
+// answers each message with the status of its path.
 type recordingSender struct {
 	mu   sync.Mutex
 	sent []webhook.Message
@@ -70,7 +70,7 @@ func (env *testEnv) addWebhook(t *testing.T, owner testAccount) (webhookID, deli
 	return w.ID, list[0].ID
 }
 
-func TestWebhooks(t *testing.T) {
+func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	key := env.accountA.key
@@ -217,8 +217,8 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 	}
 }
 
-// TestSecretsOfWebhooksAreReplayed checks that a repeated request gets the same secret and makes no
-// second webhook.
+// TestSecretsOfWebhooksAreReplayed checks that a repeated request gets the same secret and creates
+// no second webhook.
 func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

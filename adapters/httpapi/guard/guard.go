@@ -14,7 +14,8 @@
 //     body is not complete, so that the client gets the answer (linger.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
 //     flight (inflight.go).
-//  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
+//  6. authenticate identifies the caller by the API key, or answers 401 (guard.go). acceptedkeys.go
+//     remembers the keys that it has accepted.
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
@@ -26,7 +27,8 @@
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
 //  16. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
-//  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go, idempotency_run.go).
+//  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go,
+//     idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
 //  19. hideTenants replaces the ids of tenants that the key must not see (bounds.go).
 //  20. validateJSON answers 400 for a body that is not strict JSON (validation.go).
@@ -91,7 +93,7 @@ func New(mux *http.ServeMux, doc *huma.OpenAPI, o Options) http.Handler {
 // step is one middleware of the chain that every request passes.
 type step func(next http.Handler) http.Handler
 
-// guard holds the dependencies and the settings of the steps.
+// guard has the dependencies and the settings of the steps.
 type guard struct {
 	keys        *keys.Service
 	log         *slog.Logger

@@ -38,7 +38,7 @@ func Buckets() []Bucket {
 	return []Bucket{Reads, Expensive, ProviderHeavy, ProviderHeavyWrites, Writes}
 }
 
-// quotas holds the rate limit of each bucket. The limit applies per account.
+// quotas has the rate limit of each bucket. The limit applies per account.
 var quotas = map[Bucket]ratelimit.Bucket{
 	Reads:               {Limit: 600, Window: time.Minute},
 	Writes:              {Limit: 240, Window: 10 * time.Minute},
@@ -63,8 +63,8 @@ type Limits struct {
 	// MaxProviderOperations is the maximum number of operations of an account that call providers
 	// concurrently, over all replicas. The default is 4.
 	MaxProviderOperations int
-	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over all
-	// replicas. The default is 5.
+	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over
+	// all replicas. The default is 5.
 	MaxEventWaiters int
 	// MaxInFlight is the maximum number of requests that the process handles concurrently. The
 	// default is 1,000. See inFlightLimit for the share of each client.

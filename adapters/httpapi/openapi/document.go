@@ -8,8 +8,9 @@
 // Describe and DescribeParameters document one operation from its guard.Terms. Finish completes the
 // document, and Render returns it as JSON and as YAML.
 //
-// Start reading with document.go. operation.go documents operations. components.go has the parts
-// that operations share: error answers, examples of errors, and headers.
+// Start reading with document.go. operation.go documents operations. events.go has the schemas of
+// events and the requests to webhooks. components.go has the parts that operations share: error
+// answers, examples of errors, and headers.
 package openapi
 
 import (
@@ -73,7 +74,7 @@ func Render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Finish completes the document after all operations are registered. values holds the values of
+// Finish completes the document after all operations are registered. values are the values of
 // fault.Error.Values for the examples of errors, keyed by error code.
 func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
 	exampleComponents(doc.Components, doc.Components.Responses, values)

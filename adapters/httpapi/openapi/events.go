@@ -37,7 +37,8 @@ func eventRef(r huma.Registry, k event.Kind) string {
 	return "#/components/schemas/" + name
 }
 
-// eventSchemaName returns the name of the schema of a type: that of dns_job.failed is DnsJobFailedEvent.
+// eventSchemaName returns the name of the schema of a type. For example, the schema of
+// dns_job.failed is DnsJobFailedEvent.
 func eventSchemaName(t event.Type) string {
 	var name strings.Builder
 	for word := range strings.FieldsFuncSeq(string(t), func(c rune) bool { return c == '.' || c == '_' }) {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages serves the HTML pages about the API. Home is the page at the root, API is the
-// API document in a browser, Guides and Guide explain what several operations have in common, Errors
-// and Error explain the error codes, and Asset serves the scripts and styles. The pages load nothing
-// from other hosts.
+// Package pages serves the HTML pages about the API. The pages load nothing from other hosts.
+//
+//   - pages.go: Home, the page at the root. API, the API document in a browser. Guides and Guide,
+//     which explain what several operations have in common. Errors and Error, which explain the
+//     error codes. Start here.
+//   - assets.go: Asset, which serves the scripts and styles.
+//
+// The folder templates has the HTML of the pages. The folder examples has the programs that the
+// guide about webhooks shows.
 package pages
 
 import (
@@ -21,12 +26,12 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// examples holds the programs that the guide about webhooks shows. A test runs them.
+// examples has the programs that the guide about webhooks shows. A test runs them.
 //
 //go:embed examples/verify
 var examples embed.FS
 
-// views holds the page templates by file name. The function inline turns `code` into elements.
+// views has the page templates by file name. The function inline converts `code` to elements.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inline}).ParseFS(templates, "templates/*.html"))
 
 // textPolicy is the Content-Security-Policy of pages that have only text and our own style sheet.
@@ -51,7 +56,7 @@ func entryOf(c fault.Code, status int) entry {
 	return entry{Code: c, Status: status, Reason: http.StatusText(status)}
 }
 
-// group holds the error codes of one HTTP status.
+// group has the error codes of one HTTP status.
 type group struct {
 	Status int
 	Reason string
@@ -145,8 +150,8 @@ func render(w http.ResponseWriter, name, policy string, data any) {
 	send(w, policy, execute(name, data))
 }
 
-// execute returns a page. It panics when a template fails: the templates are embedded and tested, so
-// that is a bug.
+// execute returns a page. It panics when a template fails: the templates are embedded and tested,
+// so that is a bug.
 func execute(name string, data any) string {
 	var page strings.Builder
 	if err := views.ExecuteTemplate(&page, name, data); err != nil {
