@@ -14,8 +14,8 @@ import (
 // catalogFile is the file in the plugin folder that lists the plugins that may run.
 const catalogFile = "catalog.json"
 
-// Entry is one plugin of the catalog. File is the name of a file or folder within the plugin folder,
-// and SHA256 is its hexadecimal checksum. See package verified.
+// Entry is one plugin of the catalog. File is the name of a file or folder within the plugin
+// folder, and SHA256 is its hexadecimal checksum. See package verified.
 type Entry struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`

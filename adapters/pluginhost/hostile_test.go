@@ -37,8 +37,9 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnswerThatCannotBeDecodedIsBroken checks a read and a write that the plugin answers with bytes
-// that are no message. The plugin is to blame, and its process goes on.
+// TestAnswerThatCannotBeDecodedIsBroken checks a read and a write that the plugin answers with
+// bytes that are not a message. The log names the plugin as the cause, and its process keeps
+// running.
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
 	liar := tenantOf(h, "garbler", "", logCalls(t, logged, "garbler"))
@@ -65,7 +66,8 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	}
 }
 
-// TestLogNamesThePluginAndItsFault checks the log of calls that fail through the fault of their plugin.
+// TestLogNamesThePluginAndItsFault checks the log of calls that fail because their plugin is
+// faulty.
 func TestLogNamesThePluginAndItsFault(t *testing.T) {
 	policy := fastRestart
 	policy.StopGrace = 100 * time.Millisecond // the plugin giant never ends by itself

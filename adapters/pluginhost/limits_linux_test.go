@@ -33,7 +33,7 @@ func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	}
 	waitForExit(t, first, testTimeout)
 	if again := processID(t, h, "eats"); again == first {
-		t.Errorf("the process %d lives", first)
+		t.Errorf("the process %d still runs", first)
 	}
 	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, first)) != 1 {
 		t.Errorf("the log does not report the exit:\n%s", logged)
@@ -61,10 +61,10 @@ func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"resource":"open files","used":100,"limit":100`, pid))
 }
 
-// TestLimitsHoldWhileAPluginIsAdded adds a script. Add starts it twice: with the argument describe, and
-// as a plugin. Each time the script waits until the limit of open files is in force. Without the
-// limit it waits until Add gives up.
-func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
+// TestLimitsApplyWhileAPluginIsAdded adds a script. Add starts it twice: with the argument
+// describe, and as a plugin. Each time the script waits until the limit of open files applies.
+// Without the limit it waits until Add times out.
+func TestLimitsApplyWhileAPluginIsAdded(t *testing.T) {
 	seen := filepath.Join(t.TempDir(), "seen")
 	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
 echo "limited $1" >> `+seen+`
@@ -78,8 +78,9 @@ echo "limited $1" >> `+seen+`
 	}
 }
 
-// TestDescribeInheritsNoFile adds a script while the host has a file that it would pass on. The script
-// lists its open files when it has to describe itself.
+// TestDescribeInheritsNoFile adds a script while the host has an open file without O_CLOEXEC, which
+// child processes inherit by default. The script lists its open files when it is asked to describe
+// itself.
 func TestDescribeInheritsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	inherited, seen := filepath.Join(dir, "inherited"), filepath.Join(dir, "seen")
@@ -98,8 +99,8 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 	}
 }
 
-// TestFailedDescriptionIsExplained adds a script that needs a second file. The error has what the script
-// printed last, and names the manifest.
+// TestFailedDescriptionIsExplained adds a script that needs a second file. The error contains the
+// last line that the script printed, and names the manifest.
 func TestFailedDescriptionIsExplained(t *testing.T) {
 	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`
@@ -109,7 +110,7 @@ func TestFailedDescriptionIsExplained(t *testing.T) {
 	}
 }
 
-// TestEndlessDescriptionIsRefused adds a script that prints without an end.
+// TestEndlessDescriptionIsRefused adds a script that never stops printing.
 func TestEndlessDescriptionIsRefused(t *testing.T) {
 	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	if _, err := pluginhost.Add(t.Context(), o, writeScript(t, "yes", 0o755)); err == nil || !strings.Contains(err.Error(), "is longer than") {
@@ -120,9 +121,9 @@ func TestEndlessDescriptionIsRefused(t *testing.T) {
 // testUser is the id of a user that has no other process.
 const testUser = 61_234
 
-// TestPluginThatForksReachesItsLimit runs a host as a user that is not root, because the kernel does
-// not limit root. The plugin starts processes until it fails. The host, which has the same user, can
-// still start another plugin. All processes end when the host stops.
+// TestPluginThatForksReachesItsLimit runs a host as a user that is not root, because the kernel
+// does not limit root. The plugin starts processes until it fails. The host, which has the same
+// user, can still start another plugin. All processes end when the host stops.
 func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")

@@ -68,7 +68,7 @@ func newFolder(t *testing.T) string {
 // TestCheckedBinaryIsTheOneExecuted replaces a binary after the check and before the execution.
 func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Fatal("only Linux can execute an open file; elsewhere the permissions of the folder must prevent the replacement")
+		t.Fatal("only Linux can execute an open file; on other systems the permissions of the folder must prevent the replacement")
 	}
 	content, err := os.ReadFile("/bin/true")
 	if err != nil {
