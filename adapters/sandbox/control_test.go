@@ -56,7 +56,7 @@ func (f *fixture) mustCall(method, path, body, want string) {
 	}
 }
 
-func TestAccountsAndPlans(t *testing.T) {
+func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 	f := newFixture(t)
 	status, body := f.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
 	var created struct {
@@ -96,13 +96,13 @@ func TestConsentConnectsTheTenant(t *testing.T) {
 	}
 }
 
-func TestManagedTenants(t *testing.T) {
+func TestManagedTenantsAreAssignedAndWithdrawn(t *testing.T) {
 	f := newFixture(t)
 	body := `{"tenant_id":"` + f.tenant + `","account_id":"` + f.ready.AccountID + `"}`
 	f.service.notReady = 2
 	f.mustCall("POST", "/managed", body, "{}")
 	f.mustCall("GET", "/tenants/"+f.tenant, "", `{"consent":"granted"}`)
-	if f.service.holders[tenant.GUID(f.tenant)] != access.AccountID(f.ready.AccountID) {
+	if f.service.owners[tenant.GUID(f.tenant)] != access.AccountID(f.ready.AccountID) {
 		t.Fatal("not assigned")
 	}
 	if status, _ := f.call("POST", "/managed", body); status != http.StatusBadRequest {
@@ -114,7 +114,7 @@ func TestManagedTenants(t *testing.T) {
 	}
 }
 
-func TestZoneCalls(t *testing.T) {
+func TestZoneRecordsAreReplacedThroughTheControlInterface(t *testing.T) {
 	f := newFixture(t)
 	f.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
 	f.mustCall("GET", "/zones/new.example/records", "", "[]")
@@ -246,8 +246,8 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 	}
 }
 
-// TestTenantsOfAnEarlierMailPlatformAreNotOffered starts a sandbox whose data has a tenant that the mail
-// platform does not know.
+// TestTenantsOfAnEarlierMailPlatformAreNotOffered starts a sandbox whose data has a tenant that the
+// mail platform does not have.
 func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	data := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(data, "sandbox"), 0o700))

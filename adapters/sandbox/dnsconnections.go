@@ -73,7 +73,7 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 	return out, nil
 }
 
-// issuedCredential holds the settings and secrets that a simulator issues for one customer.
+// issuedCredential has the settings and secrets that a simulator issues for one customer.
 type issuedCredential struct{ Settings, Secrets map[string]string }
 
 // issueCredential asks the simulator for a customer's settings and secrets. If the simulator does
@@ -98,8 +98,8 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 	return issued, nil
 }
 
-// seedDNS connects the seeded account to zones.Seeded, and to the DNS provider whose plugin is under
-// development. It returns the zones that it creates at this provider, keyed by provider.
+// seedDNS connects the seeded account to zones.Seeded, and to the DNS provider whose plugin is
+// under development. It returns the zones that it creates at this provider, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.running() {

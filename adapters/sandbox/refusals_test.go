@@ -88,8 +88,8 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 	}
 }
 
-// TestAProviderWithoutASimulatorHasAnEmptyListOfCalls checks that GET /calls knows every provider of the
-// catalog.
+// TestAProviderWithoutASimulatorHasAnEmptyListOfCalls checks that GET /calls accepts every provider
+// of the catalog.
 func TestAProviderWithoutASimulatorHasAnEmptyListOfCalls(t *testing.T) {
 	newFixture(t).mustCall("GET", "/calls?provider=without", "", "[]")
 }

@@ -76,7 +76,7 @@ const platformZone = `[
  {"type":"TXT","name":"*.dkim.mail.example","content":"v=DKIM1; k=rsa; p=MIIB","ttl":300}
 ]`
 
-func TestServerAnswers(t *testing.T) {
+func TestServerAnswersForAllZones(t *testing.T) {
 	store, server := open(t)
 	if err := store.ServeOwn("mail.example", records(t, platformZone)); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestZonesAreSaved(t *testing.T) {
 	}
 }
 
-func TestAddZone(t *testing.T) {
+func TestAddRefusesInvalidAndTakenZones(t *testing.T) {
 	store, _ := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
@@ -313,7 +313,8 @@ func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 	}
 }
 
-// TestServeOwnReplacesOnlyOwnZones checks that a provider can change its own zones, and no other.
+// TestServeOwnReplacesOnlyOwnZones checks that a provider can change its own zones, and no other
+// zones.
 func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 	store, server := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
