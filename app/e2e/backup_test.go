@@ -156,7 +156,7 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	if !strings.Contains(got.stderr, "keyset") {
 		t.Errorf("it says: %s", got.stderr)
 	}
-	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it made a database
+	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
 	if list := runTenantry(t, other, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}

@@ -34,8 +34,8 @@ const (
 
 // BenchmarkWebhooks measures the lag of endpoints that answer, from the event to the arrival of its
 // message, while a tenth of 1,000 endpoints hangs and a tenth fails. Events are written through the
-// API at a fixed rate. In one case each account has one endpoint, in the other each has ten, so that
-// ten messages follow from an event.
+// API at a fixed rate. In one case each account has one endpoint, in the other each has ten, so
+// that ten messages follow from an event.
 func BenchmarkWebhooks(b *testing.B) {
 	for _, perAccount := range []int{1, 10} {
 		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {

@@ -218,7 +218,7 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	bob := caller{client: server, key: other}
 	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
 	runTenantry(t, env, "tenant", "assign", "--tenant", second, "--account", id).checkFailure(t, cli.ExitRefused)
-	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already held
+	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already assigned
 
 	const zone = "withdrawn.test"
 	must(t, r.zones.Add(zone, "manual"))

@@ -178,8 +178,8 @@ func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	}
 }
 
-// TestConfigShowsSettingsWithSecretNames checks that a setting is shown if it is not a secret, although
-// its name contains the word password.
+// TestConfigShowsSettingsWithSecretNames checks that a setting is shown if it is not a secret,
+// although its name contains the word password.
 func TestConfigShowsSettingsWithSecretNames(t *testing.T) {
 	t.Parallel()
 	got := shownSettings(t, runTenantry(t, []string{allPlugins}, "config", "-o", "json"))

@@ -43,8 +43,8 @@ func failpointNames() []string {
 	return names
 }
 
-// TestEveryProviderWriteHasAFailpoint checks that portCalls has each method of the .proto files that
-// is not marked as a read.
+// TestEveryProviderWriteHasAFailpoint checks that portCalls has each method of the .proto files
+// that is not marked as a read.
 func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 	t.Parallel()
 	write := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read has a block with its mark

@@ -26,7 +26,7 @@ import (
 type databaseService struct {
 	accountResources
 	service *serviceFixture
-	db      *sql.DB // a direct connection, not the server's route
+	db      *sql.DB // a direct connection to the database
 }
 
 func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService {
@@ -360,7 +360,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	}
 	for _, done := range []bool{false, true} {
 		if done {
-			o.useNewTenant() // a tenant holds at most 12 domains
+			o.useNewTenant() // a tenant has at most 12 domains
 		}
 		for skip := range most {
 			cuts += o.eachWrite(s, skip, done)

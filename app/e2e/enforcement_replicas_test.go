@@ -158,11 +158,11 @@ func (r *enforcingReplicas) checkTraceBudget() {
 			break
 		}
 		if counted++; !v.Allowed || counted > 100 {
-			r.t.Fatalf("the trace is counted elsewhere: %+v", v)
+			r.t.Fatalf("the trace is counted in a different bucket: %+v", v)
 		}
 	}
 	if counted+1 == 100-left {
-		r.t.Error("what the replicas asked for is counted elsewhere")
+		r.t.Error("the requests of the replicas are counted in a different bucket")
 	}
 	before := []int{r.tracePages(0), r.tracePages(1)}
 	for i := range 2 * left {

@@ -68,7 +68,7 @@ func (l limitedTenant) checkBlocked(numbers ...int) {
 	}
 	rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
 	if len(rules) != 1 || rules[0]["enabled"] != (len(want) > 0) {
-		l.t.Fatalf("the platform holds %v, to block %v", rules, want)
+		l.t.Fatalf("the platform has the rules %v, and must block %v", rules, want)
 	}
 	if blocked, _ := rules[0]["blocks"].([]any); !slices.Equal(blocked, want) {
 		l.t.Errorf("blocked are %v, want %v", blocked, want)
@@ -227,7 +227,7 @@ func (h accountTenant) checkPlatformRules(n int) {
 	h.t.Helper()
 	rules := h.control("GET", "/tenants/"+h.guid, nil).objects("rules")
 	if len(rules) != n {
-		h.t.Errorf("the platform holds %v, want %d rules", rules, n)
+		h.t.Errorf("the platform has %v, want %d rules", rules, n)
 	}
 	for _, r := range rules {
 		if r["enabled"] != false {

@@ -42,9 +42,9 @@ const (
 	sampleKills, sampleWrites = 4, 60
 )
 
-// TestReplicasShareOneLog kills each of two servers with SIGKILL while 8 writers write and 4 readers
-// read. Every reader gets each event once, in the same order. Each write that was answered has its
-// events, and each write without an answer has all of them or none.
+// TestReplicasShareOneLog kills each of two servers with SIGKILL while 8 writers write and 4
+// readers read. Every reader gets each event once, in the same order. Each write that was answered
+// has its events, and each write without an answer has all of them or none.
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
 	f := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -82,8 +82,8 @@ func (r *logReplicas) server(i int) client {
 	return r.servers[i%2]
 }
 
-// killAlternately kills the two servers in turns, each after some writes, and starts them again. It
-// ends when the soak time is over or the sample is complete.
+// killAlternately kills the two servers alternately, each after some writes, and starts them again.
+// It returns when the soak time is over or the sample is complete.
 func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
 	r.t.Helper()
 	end, writes := time.Now().Add(soakTime), sampleWrites
@@ -103,8 +103,8 @@ func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) 
 	return kills
 }
 
-// write creates keys, and revokes half of them, until stop is closed. A request without an answer is
-// not repeated.
+// write creates keys, and revokes half of them, until stop is closed. A request without an answer
+// is not repeated.
 func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
@@ -133,7 +133,7 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 }
 
 // read follows the log until the writers have ended and nothing is left. Readers have pages of
-// different sizes, some wait for events, and each goes on at the other server when one was killed.
+// different sizes, some wait for events, and each continues at the other server after a kill.
 func (r *logReplicas) read(reader int) (seen []object) {
 	cursor := ""
 	for i, deadline := reader, time.Now().Add(waitTimeout); time.Now().Before(deadline) && r.t.Context().Err() == nil; {

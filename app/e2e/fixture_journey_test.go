@@ -116,8 +116,8 @@ func (j *journey) onboard() {
 	j.step(func() { j.provision(j.zones[0], "ada", "max", "lise") }, func() { j.provision(j.zones[1], "emmy") }, j.syncFully)
 }
 
-// publish writes the records of all domains. A sync that read old data can have missed a domain, which
-// is then hidden until the next sync.
+// publish writes the records of all domains. If a sync read old data, it can have missed a domain.
+// The domain is then hidden until the next sync.
 func (j *journey) publish() {
 	j.t.Helper()
 	for _, zone := range j.zones {
@@ -210,22 +210,23 @@ func (j *journey) remove(ids map[string]string) {
 		j.do("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
 	})
 	j.checkPlatformMailboxes(j.zones[0], "max", "lise")
-	held := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
-	if len(held) != 1 || held[0].text("name") != j.zones[0] {
-		j.t.Errorf("the platform holds the domains %v", held)
+	left := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
+	if len(left) != 1 || left[0].text("name") != j.zones[0] {
+		j.t.Errorf("the platform has the domains %v", left)
 	}
 	var deleted reply
 	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
 	for _, rule := range j.control("GET", "/tenants/"+j.guid, nil).objects("rules") {
-		// The tenant is deleted even if the platform cannot remove its rules. The answer names them.
+		// The tenant is deleted even if the platform cannot remove its rules. The answer names
+		// them.
 		if !strings.Contains(deleted.text("message"), rule.text("name")) {
-			j.t.Errorf("the platform holds the rule %v, and the answer is %s", rule, deleted.raw)
+			j.t.Errorf("the platform has the rule %v, and the answer is %s", rule, deleted.raw)
 		}
 	}
 }
 
-// executed counts the calls that the platform has executed, by operation. Those that change an account
-// are counted for each account.
+// executed counts the calls that the platform has executed, by operation. Calls that change an
+// account are counted for each account.
 func (j *journey) executed() map[string]int {
 	j.t.Helper()
 	done := map[string]int{}

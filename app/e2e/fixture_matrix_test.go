@@ -109,7 +109,7 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 	return f
 }
 
-// rotateKey gives the account a new API key and returns the old one.
+// rotateKey rotates the API key of the account and returns the old one.
 func (m *matrixAccount) rotateKey() (old string) {
 	old = m.key
 	m.key = m.post("/api-key/rotate?user_email="+m.email, nil).text("api_key")
@@ -126,8 +126,8 @@ func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 	f.db.SetMaxOpenConns(1) // PRAGMA data_version is specific to a connection
 	t.Cleanup(func() { _ = f.db.Close() })
 	var parts []string
-	// These tables may change: a refused request of a known key adds an audit entry, and once a minute
-	// the service stores when each key was last used.
+	// These tables may change: a refused request of a known key adds an audit entry, and once a
+	// minute the service stores when each key was last used.
 	for _, table := range f.queryStrings(t, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT IN ('audit_chains', 'audit_entries', 'api_key_uses')") {
 		var values []string
 		for _, column := range f.queryStrings(t, "SELECT name FROM pragma_table_info('"+table+"')") {

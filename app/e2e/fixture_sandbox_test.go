@@ -148,8 +148,8 @@ var linkPlugins = sync.OnceValues(func() (string, error) {
 	return allPlugins + dir, err
 })
 
-// shareSigningKey writes the signing key that all simulators of the mail platform share into the data
-// folder of a new one. Generating a key takes longer than starting the service.
+// shareSigningKey writes the signing key that all simulators of the mail platform share into the
+// data folder of a new one. Generating a key takes longer than starting the service.
 func shareSigningKey(dir string) error {
 	file := filepath.Join(dir, "app.json")
 	if _, err := os.Stat(file); err == nil {
@@ -159,7 +159,8 @@ func shareSigningKey(dir string) error {
 	return errors.Join(err, os.MkdirAll(dir, 0o700), os.WriteFile(file, key, 0o600))
 }
 
-// signingKey lets a simulator generate a key, and returns the part of its registration with the key.
+// signingKey lets a simulator generate a key, and returns the part of the simulator's registration
+// that contains the key.
 var signingKey = sync.OnceValues(func() ([]byte, error) {
 	dir := filepath.Join(scratchDir, "signing-key")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -270,8 +271,8 @@ func privateSandbox(t *testing.T, args ...string) caller {
 	return seededAccount(t, ready)
 }
 
-// onBothDatabases runs a test in the given sandbox on SQLite, and in a private sandbox on
-// PostgreSQL.
+// onBothDatabases runs a test on SQLite, in the sandbox that the function sqlite returns, and on
+// PostgreSQL, in a private sandbox.
 func onBothDatabases(t *testing.T, sqlite func(*testing.T) caller, test func(*testing.T, caller)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) caller{

@@ -178,7 +178,8 @@ func (r *serviceFixture) runCommand(env []string, args ...string) object {
 	return printed
 }
 
-// newAccount creates an account with an API key. It creates an embedded database that does not exist.
+// newAccount creates an account with an API key. It creates an embedded database that does not
+// exist.
 func (r *serviceFixture) newAccount(env []string, email, plan string, slots int) (id, key string) {
 	r.t.Helper()
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "TENANTRY_DATA_DIR=") }); i >= 0 &&

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// webhookReceiver is an endpoint on loopback. It keeps the messages that it gets, in their order, and
-// checks that each is as documented.
+// webhookReceiver is an endpoint on loopback. It stores the messages that it gets, in their order,
+// and checks that each is as documented.
 type webhookReceiver struct {
 	t   *testing.T
 	url string
@@ -129,8 +129,8 @@ func (m webhookMessage) data() object {
 	return inner
 }
 
-// checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly the
-// given secrets must have signed it. It uses no code of the service.
+// checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly
+// these secrets must have signed the message. checkSigned uses no code of the service.
 func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 	t.Helper()
 	sent, err := strconv.ParseInt(m.timestamp, 10, 64)
@@ -142,7 +142,7 @@ func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 		encoded, prefixed := strings.CutPrefix(text, "whsec_")
 		key, err := base64.StdEncoding.DecodeString(encoded)
 		if !prefixed || err != nil || len(key) != 32 {
-			t.Fatalf("a secret has %d characters and is no whsec_ with 32 bytes: %v", len(text), err)
+			t.Fatalf("a secret has %d characters and is not whsec_ with 32 bytes: %v", len(text), err)
 		}
 		mac := hmac.New(sha256.New, key)
 		_, _ = io.WriteString(mac, m.id+"."+m.timestamp+"."+string(m.body))

@@ -158,9 +158,9 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	})
 }
 
-// TestReplicaTakesOverAfterACrash kills a server on PostgreSQL that holds an Idempotency-Key,
+// TestReplicaTakesOverAfterACrash kills a server on PostgreSQL that has claimed an Idempotency-Key,
 // before and after the write. A different server answers idempotency_request_in_progress until the
-// lease ends, then completes the request, and nothing is done twice.
+// lease expires. Then it completes the request, and nothing is done twice.
 func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, failpointBuild))

@@ -13,9 +13,9 @@ import (
 
 const integrationMembers = "id provider name provider_workspace_id provider_workspace_name status last_tested_at has_error created_at updated_at capabilities"
 
-// TestIntegrationLifecycle takes an integration with each platform from its addition to its
-// deletion.
-func TestIntegrationLifecycle(t *testing.T) {
+// TestIntegrationGoesFromAdditionToDeletion takes an integration with each platform from its
+// addition to its deletion.
+func TestIntegrationGoesFromAdditionToDeletion(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
@@ -111,8 +111,9 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	c.expect("POST", "/v1/integrations", object{"provider": "instantly", "name": "n", "api_key": `{"api_key":"a","no_field":"b"}`}, 400, "invalid_request")
 }
 
-// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. No code is
-// published for it, so the refusal is invalid_request at workspace_id. It lists the workspaces.
+// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. No
+// code is published for it, so the refusal is invalid_request at workspace_id. It lists the
+// workspaces.
 func TestDifferentSendingPlatformOffersItsWorkspaces(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-sending"))
@@ -138,9 +139,9 @@ func sendingSandboxes(t *testing.T) map[string]func(t *testing.T) caller {
 	}
 }
 
-// TestMailboxConnectionStates takes sessions and connections through all their states, at each
-// platform with OAuth.
-func TestMailboxConnectionStates(t *testing.T) {
+// TestMailboxConnectionsPassThroughAllStates takes sessions and connections through all their
+// states, at each platform with OAuth.
+func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
 	t.Parallel()
 	for name, start := range sendingSandboxes(t) {
 		t.Run(name, func(t *testing.T) {

@@ -48,8 +48,9 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestADifferentMailPlatformServes walks with the mail plugins of `tenantry plugin new` from the consent
-// to mailboxes, and back. The caller and the administrator see no name of the bundled mail platform.
+// TestADifferentMailPlatformServes walks with the mail plugins of `tenantry plugin new` from the
+// consent to mailboxes, and back. The caller and the administrator see no name of the bundled mail
+// platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
 	for language, write := range map[string]func(*testing.T) string{
@@ -171,8 +172,8 @@ func (h accountTenant) expectExplained(method, path string, body any, status int
 	}
 }
 
-// limitMailboxes provisions two mailboxes. It sets a limit, which the mail platform enforces for the
-// mailbox that sends too much, and ends the limit.
+// limitMailboxes provisions two mailboxes. It sets a limit, which the mail platform enforces for
+// the mailbox that sends too much, and ends the limit.
 func (h accountTenant) limitMailboxes(zone string) {
 	h.t.Helper()
 	h.expectExplained("POST", h.path("/mailboxes"), object{"domain": zone, "account_password": "short", "mailboxes": []object{{"name": "Ada", "email": "ada@" + zone}}},

@@ -34,7 +34,8 @@ const rateLimitExceeded = "rate_limit_exceeded"
 var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
 // additions are the operations that the matrix does not have, with their buckets. The tests of
-// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go and webhooks_test.go.
+// package httpapi cover them: TestEveryOperationChecksTheKey, and the tests in its keys_test.go and
+// webhooks_test.go.
 var additions = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",
@@ -92,7 +93,7 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 	for name := range listed {
 		if !exist[name] && !slices.Contains(otherRoutes, name) && name != consentCallback {
-			t.Errorf("the matrix knows %s, the document does not", name)
+			t.Errorf("the matrix has %s, the document does not", name)
 		}
 	}
 	tests := declaredTests(t)
@@ -106,10 +107,10 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 }
 
-// TestAuthorizationMatrix sends the requests of every row that applies, and checks the response,
-// the mail platform, the database and the statements that the service ran. Outside a soak it uses
-// the rows of a sample of the operations.
-func TestAuthorizationMatrix(t *testing.T) {
+// TestOperationsFollowTheAuthorizationMatrix sends the requests of every row that applies, and
+// checks the response, the mail platform, the database and the statements that the service ran.
+// Outside a soak it uses the rows of a sample of the operations.
+func TestOperationsFollowTheAuthorizationMatrix(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, row := range readMatrix(t) {
@@ -373,8 +374,8 @@ func (row matrixRow) testedElsewhere() string {
 	return conditionTests[row.condition]
 }
 
-// addWaitingRuns gives each owner a run whose job waits for a person, so that no worker processes
-// it.
+// addWaitingRuns adds a run to each owner. The job of the run waits for a person, so that no worker
+// processes it.
 func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})

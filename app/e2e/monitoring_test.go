@@ -261,8 +261,9 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
-// knownValues returns all values that a label of a metric can have. It knows them for outcomes, and
-// for states and domains, which the metric always shows. For other labels it returns nil.
+// knownValues returns all values that a label of a metric can have, for the labels outcome, state
+// and domain. The metric always shows all states and domains. For other labels knownValues returns
+// nil.
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":

@@ -107,7 +107,7 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 			return err
 		}
 	}
-	if !d.knows(method, path) {
+	if !d.hasOperation(method, path) {
 		return nil
 	}
 	asked, err := http.NewRequest(method, "http://localhost"+path, http.NoBody)
@@ -123,7 +123,8 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 	return nil
 }
 
-// checkDocumentedMessage checks a message to a webhook against the entry of its type in the document.
+// checkDocumentedMessage checks a message to a webhook against the entry of its type in the
+// document.
 func checkDocumentedMessage(header http.Header, kind string, body []byte) error {
 	d, err := publishedDocument()
 	if err != nil {
@@ -174,8 +175,8 @@ func checkProblem(got reply) error {
 	return nil
 }
 
-// checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A platform
-// without a published code of its own refuses with invalid_request at workspace_id.
+// checkWorkspaces checks that a refusal lists workspaces when the caller must choose one. A
+// platform without a published code of its own refuses with invalid_request at workspace_id.
 func checkWorkspaces(got reply) error {
 	_, listed := got.object["workspaces"]
 	own := strings.HasSuffix(got.code(), "_workspace_required")
@@ -188,8 +189,8 @@ func checkWorkspaces(got reply) error {
 	return nil
 }
 
-// knows reports whether the document has the operation of a request.
-func (d document) knows(method, path string) bool {
+// hasOperation reports whether the document has the operation of a request.
+func (d document) hasOperation(method, path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	return slices.ContainsFunc(d.operations, func(op operation) bool {
 		return op.method == method && pathMatches(strings.Split(op.path, "/"), strings.Split(path, "/"))

@@ -19,10 +19,10 @@ import (
 // unownedOperations are the operations whose path names no owned resource, each with the test that
 // covers what they return.
 var unownedOperations = map[string]string{
-	"GET /v1/tenants":               "TestTenantLifecycle: lists what the account holds",
-	"GET /v1/integrations":          "TestIntegrationLifecycle: lists what the account holds",
-	"POST /v1/integrations":         "TestIntegrationLifecycle: adds to the account of the key",
-	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
+	"GET /v1/tenants":               "TestTenantGoesFromConnectLinkToDeletion: lists the tenants of the account",
+	"GET /v1/integrations":          "TestIntegrationGoesFromAdditionToDeletion: lists the integrations of the account",
+	"POST /v1/integrations":         "TestIntegrationGoesFromAdditionToDeletion: adds to the account of the key",
+	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists the runs of the account",
 	"GET /v1/events":                "TestEventsTellWhatHappened: lists what happened in the account",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
 	"GET /v1/audit":                 "the matrix: lists what was done in the account",
@@ -143,9 +143,9 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 }
 
-// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that only read, lack its scope,
-// are used from a wrong address or have expired. For a key that is limited to other tenants, the
-// account's own resources look like another account's.
+// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that only read, lack its
+// scope, are used from a wrong address or have expired. A key that is limited to other tenants gets
+// the same answers for the account's own resources as for those of a different account.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -177,9 +177,9 @@ func (c caller) injectFault(kind string, more object) {
 	c.t.Cleanup(func() { c.control("DELETE", "/faults", nil) })
 }
 
-// TestPlatformFailures shares one sandbox between tests that run one after the other, because a
-// fault concerns all requests to the platform.
-func TestPlatformFailures(t *testing.T) {
+// TestPlatformFailuresAreAnswered shares one sandbox between tests that run one after the other,
+// because a fault concerns all requests to the platform.
+func TestPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
 	t.Run("error codes", func(t *testing.T) { checkPlatformErrorCodes(t, c.withT(t)) })
@@ -188,7 +188,8 @@ func TestPlatformFailures(t *testing.T) {
 }
 
 // checkPlatformErrorCodes checks the response to each kind of platform failure, and that the same
-// request succeeds afterwards. Each case has its own tenant, because a circuit opens for one tenant.
+// request succeeds afterwards. Each case has its own tenant, because a circuit opens for one
+// tenant.
 func checkPlatformErrorCodes(t *testing.T, c caller) {
 	t.Helper()
 	const everything = 1000
@@ -221,7 +222,7 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 				return h.call("POST", h.path("/domains"), object{"domain": zone}).status == 200
 			})
 			if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 1 {
-				t.Errorf("the platform holds %v", atPlatform)
+				t.Errorf("the platform has %v", atPlatform)
 			}
 		})
 	}
@@ -262,7 +263,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 		h.checkPlatformMailboxes(zone, "ada")
 	})
 	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 3 {
-		t.Errorf("the platform holds %v", atPlatform)
+		t.Errorf("the platform has %v", atPlatform)
 	}
 }
 

@@ -19,10 +19,10 @@ func lagMS(r *rand.Rand) int {
 	return 1500
 }
 
-// TestReplicasOfThePlatformDisagree takes a tenant through all jobs while reads at Graph and Exchange
-// return the state of some time ago: lists, reads of one object, all reads, or every second read. So
-// reads after writes miss the writes. Everything is created once and has one password, and no row is
-// deleted. A soak does so for each kind of read.
+// TestReplicasOfThePlatformDisagree takes a tenant through all jobs while reads at Graph and
+// Exchange return an earlier state: lists, reads of one object, all reads, or every second read. So
+// reads after writes miss the writes. Everything is created once and has one password, and no row
+// is deleted. A soak tests each kind of read, otherwise a sample.
 func TestReplicasOfThePlatformDisagree(t *testing.T) {
 	t.Parallel()
 	c, random := privateSandbox(t), soak.Rand(t)
@@ -36,8 +36,8 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			}
 			j := newJourney(c, nil, lagging(lagMS(random), answers))
 			j.onboard()
-			// A sync beside other requests can have missed a new mailbox, which is then hidden until the next
-			// one.
+			// A sync during other requests can have missed a new mailbox. The mailbox is then
+			// hidden until the next sync.
 			waitForAll := func() {
 				j.eventually("all mailboxes are listed", func() bool {
 					j.syncFully()
@@ -49,9 +49,9 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			j.rename(renamed)
 			waitForAll()
 
-			// Until the clock moves, the lagging replica does not show the next mailbox. Its creation ends
-			// because only lists lag. A sync that misses it must not delete its row, and a repeated request
-			// must not set a second password.
+			// Until the clock moves, the lagging replica does not list the next mailbox. The
+			// mailbox can be created because only lists lag. A sync that misses the mailbox must
+			// not delete its row, and a repeated request must not set a second password.
 			j.setBehaviour(lagging(600_000, "lists"))
 			j.step(func() { j.provision(j.zones[1], "grete") })
 			j.setBehaviour(lagging(600_000, answers))
@@ -116,10 +116,10 @@ func (j *journey) verifiedDomains() (n int) {
 	return n
 }
 
-// TestHiddenDomainIsAddedAgain lets a sync miss a verified domain, because all reads at Graph return
-// the state before the domain was added. The domain is then requested again, while different reads lag.
-// It keeps its id, its verification and its limit, and the request ends right with the same
-// Idempotency-Key.
+// TestHiddenDomainIsAddedAgain lets a sync miss a verified domain, because all reads at Graph
+// return the state before the domain was added. The domain is then requested again, while different
+// reads lag. It keeps its id, its verification and its limit, and the request succeeds with the
+// same Idempotency-Key.
 func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
@@ -166,9 +166,9 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForAHiddenDomain checks that a provisioning job waits while no read at Graph shows its
-// domain, and completes after that. A request that needs the domain at Graph fails meanwhile, and
-// succeeds later with the same Idempotency-Key.
+// TestRunWaitsForAHiddenDomain checks that a provisioning job waits while no read at Graph shows
+// its domain, and completes after that. A request that needs the domain at Graph fails meanwhile,
+// and succeeds later with the same Idempotency-Key.
 func TestRunWaitsForAHiddenDomain(t *testing.T) {
 	t.Parallel()
 	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil).newWaitingRun()

@@ -19,8 +19,8 @@ var platformTargets = []object{
 	{"match": "POST /exchange/"}, {"match": "POST /exchange/", "writes_only": true},
 }
 
-// drawFault returns a fault of the mail platform: throttling with and without Retry-After, an outage,
-// an expired token, a lost or late answer, or an answer that is cut off.
+// drawFault returns a fault of the mail platform: throttling with and without Retry-After, an
+// outage, an expired token, a lost or late answer, or an answer that is cut off.
 func drawFault(random *rand.Rand) object {
 	target := platformTargets[random.IntN(len(platformTargets))]
 	kinds := []object{
@@ -58,10 +58,10 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 	}
 }
 
-// TestFaultsBreakNoRuleOfThePlatform takes tenants through all jobs while the mail platform throttles,
-// fails, loses answers and shows old data. The jobs end right, and the platform's journal has no
-// violation of a rule for clients, such as a call inside a Retry-After. Two tenants, one of them
-// dehydrated, share the faults. A soak draws 12 pairs of tenants with faults.
+// TestFaultsBreakNoRuleOfThePlatform takes tenants through all jobs while the mail platform
+// throttles, fails, loses answers and shows old data. The jobs succeed, and the platform's journal
+// has no violation of a rule for clients, such as a call before a Retry-After has passed. Two
+// tenants, one of them dehydrated, share the faults. A soak draws 12 pairs of tenants with faults.
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
 	c, random, pairs := privateSandbox(t), soak.Rand(t), 1

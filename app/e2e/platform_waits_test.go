@@ -14,9 +14,9 @@ import (
 // longWait is a Retry-After, in seconds, that outlasts the test: the longest that counts.
 const longWait = 3600
 
-// TestReplicasShareWaits checks that a Retry-After which one service gets from the mail platform holds
-// back the calls of a second service with the same Redis. The second service makes no call of the scope,
-// tells its caller how long to wait, and still makes the calls of other scopes.
+// TestReplicasShareWaits checks that a Retry-After which one service gets from the mail platform
+// also applies to a second service with the same Redis. The second service makes no call of the
+// scope, answers its caller with the remaining wait, and still makes the calls of other scopes.
 func TestReplicasShareWaits(t *testing.T) {
 	t.Parallel()
 	redis := testserver.NewRedis(t)

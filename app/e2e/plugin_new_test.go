@@ -33,7 +33,8 @@ func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
 
 // TestNewPluginsWork writes a plugin of each kind. Without an edit it is formatted, passes its own
 // tests, which run the conformance suite over its program, and can be added, upgraded and removed.
-// Without TENANTRY_SOAK it writes one of the kinds: the tests of plugins/template test all templates.
+// Without TENANTRY_SOAK it writes one of the kinds: the tests of plugins/template test all
+// templates.
 func TestNewPluginsWork(t *testing.T) {
 	t.Parallel()
 	for _, kind := range soak.Sample(t, template.Kinds, 1) {
@@ -132,9 +133,9 @@ func (p pluginInDevelopment) upgrade(c caller, sandbox *process) {
 	}
 }
 
-// TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin in each language and starts the sandbox
-// with it. The plugin provisions a domain. After it was built again, the running sandbox uses the new
-// program with the same zones.
+// TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin in each language and starts the
+// sandbox with it. The plugin provisions a domain. After the plugin was built again, the running
+// sandbox uses the new program with the same zones.
 func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {
@@ -172,9 +173,9 @@ func (h accountTenant) provisionAt(provider, zone string) {
 	h.checkProvisioned(zone)
 }
 
-// TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and starts
-// the sandbox with it. A mailbox is connected at its platform, which knows it after the plugin was built
-// again, and disconnected.
+// TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin in each language and
+// starts the sandbox with it. A mailbox is connected at its platform and then disconnected. Between
+// the two, the plugin is built again, and its platform still has the mailbox.
 func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
 	for _, language := range template.Languages {

@@ -96,7 +96,7 @@ func (h accountTenant) checkZoneRecords(zone string) {
 		}
 	}
 	if len(seen) != len(want) {
-		h.t.Errorf("the zone holds %v", seen)
+		h.t.Errorf("the zone has %v", seen)
 	}
 }
 
@@ -117,9 +117,9 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 	})
 }
 
-// TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider that
-// has a simulator. The connection comes after the zone, because a connection for dynamic updates names
-// its zones.
+// TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider
+// that has a simulator. The connection is added after the zone, because a connection for dynamic
+// updates lists its zones.
 func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t, "--no-seed")

@@ -25,8 +25,8 @@ import (
 
 const proxyFolder = "../../deploy/proxy/"
 
-// TestNginxConfiguration runs deploy/proxy/nginx.conf in front of the service.
-func TestNginxConfiguration(t *testing.T) {
+// TestNginxConfigurationForwardsToTheService runs deploy/proxy/nginx.conf in front of the service.
+func TestNginxConfigurationForwardsToTheService(t *testing.T) {
 	t.Parallel()
 	p := newProxyFixture(t)
 	p.installSnippet("nginx.conf", "server 127.0.0.1:8080;", "server "+strings.TrimPrefix(p.server.ready.APIURL, "http://")+";",
@@ -47,8 +47,8 @@ func TestNginxConfiguration(t *testing.T) {
 	}
 }
 
-// TestCaddyConfiguration runs deploy/proxy/Caddyfile in front of the service.
-func TestCaddyConfiguration(t *testing.T) {
+// TestCaddyConfigurationForwardsToTheService runs deploy/proxy/Caddyfile in front of the service.
+func TestCaddyConfigurationForwardsToTheService(t *testing.T) {
 	t.Parallel()
 	p := newProxyFixture(t)
 	p.installSnippet("Caddyfile", "127.0.0.1:8080", strings.TrimPrefix(p.server.ready.APIURL, "http://"),
@@ -83,8 +83,8 @@ func (p *proxyFixture) checkProxy() {
 	p.checkConnect(key)
 }
 
-// checkClientAddress checks that a key that is limited to a network is held against the address of
-// the client that the proxy saw, whatever the client writes into the header.
+// checkClientAddress checks that the service compares the network of a key with the client address
+// that the proxy saw, whatever the client writes into the header.
 func (p *proxyFixture) checkClientAddress() {
 	p.t.Helper()
 	for network, status := range map[string]int{clientAddress + "/32": http.StatusOK, "192.0.2.0/24": http.StatusUnauthorized, "127.0.0.1/32": http.StatusUnauthorized} {
@@ -96,7 +96,7 @@ func (p *proxyFixture) checkClientAddress() {
 	}
 }
 
-// checkConnect walks through the connect pages behind the proxy.
+// checkConnect walks through the connect pages at the address of the proxy.
 func (p *proxyFixture) checkConnect(key map[string]string) {
 	p.t.Helper()
 	guid, admin := p.service.newTenant(p.server)
@@ -119,8 +119,8 @@ func (p *proxyFixture) checkConnect(key map[string]string) {
 	}
 }
 
-// clientAddress is the address from which the clients of the proxies connect. The proxies connect to
-// the service from 127.0.0.1.
+// clientAddress is the address from which the clients of the proxies connect. The proxies connect
+// to the service from 127.0.0.1.
 const clientAddress = "127.0.0.9"
 
 // proxyFixture is a server for the public name tenantry.example, and a reverse proxy on loopback in

@@ -17,8 +17,8 @@ import (
 
 // publicRequest is a request that a client can send without an accepted API key.
 type publicRequest struct {
-	// route is the folder and the pattern with which the code adds the route, as publicRoutes returns
-	// it. It is empty for a path that has no route of its own.
+	// route is the folder and the pattern with which the code adds the route, as publicRoutes
+	// returns it. It is empty for a path that has no route of its own.
 	route        string
 	method, path string
 	header       string // further lines of the head
@@ -143,8 +143,8 @@ func publicRoutes(t *testing.T) (routes []string) {
 	return routes
 }
 
-// addedPattern returns the pattern of a call of Handle or HandleFunc. Of a pattern that is a sum, it
-// returns the last part.
+// addedPattern returns the pattern of a call of Handle or HandleFunc. Of a pattern that is a sum,
+// it returns the last part.
 func addedPattern(node ast.Node) (pattern string, ok bool) {
 	call, isCall := node.(*ast.CallExpr)
 	if !isCall || len(call.Args) != 2 {

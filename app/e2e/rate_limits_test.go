@@ -174,7 +174,7 @@ func TestReplicasShareRateLimits(t *testing.T) {
 	h := caller{client: servers[0]}
 	h.eventually("both count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
 	if n := ask(10); n != 0 {
-		t.Errorf("%d passed although each process knows of its 30", n)
+		t.Errorf("%d passed although each process has counted its 30", n)
 	}
 	for _, p := range processes {
 		for _, line := range []string{"Redis does not answer", "Redis answers"} {

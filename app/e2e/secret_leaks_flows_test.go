@@ -161,8 +161,8 @@ func (s *leakSearch) runOperations() {
 	s.addTokenSecrets()
 }
 
-// runWebhooks creates a webhook, rotates its secret, and lets both secrets sign messages, one of which
-// is refused. Only the responses to the creation and to the rotation may contain a secret.
+// runWebhooks creates a webhook, rotates its secret, and lets both secrets sign messages, one of
+// which is refused. Only the responses to the creation and to the rotation may contain a secret.
 func (s *leakSearch) runWebhooks(key string) {
 	s.client.t.Helper()
 	add := func(name, text string) {
@@ -193,8 +193,8 @@ func (s *leakSearch) runWebhooks(key string) {
 	r.answerStatus(http.StatusOK)
 }
 
-// runKeys creates a key, rotates it, and uses both secrets. Only the responses to the creation and to
-// the rotation may contain a key.
+// runKeys creates a key, rotates it, and uses both secrets. Only the responses to the creation and
+// to the rotation may contain a key.
 func (s *leakSearch) runKeys(key string) {
 	s.client.t.Helper()
 	c := caller{s.client, "", "", key}
@@ -278,7 +278,7 @@ func (s *leakSearch) sendPasswords(path, key string) {
 	})
 }
 
-// addDNSConnections gives the account a connection to Cloudflare, after an attempt with a
+// addDNSConnections adds a connection to Cloudflare to the account, after an attempt with a
 // credential that Cloudflare refuses.
 func (s *leakSearch) addDNSConnections(account string, env []string) {
 	s.serviceFixture.t.Helper()

@@ -58,7 +58,7 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 	}
 }
 
-// TestPublicURLIsUsedInLinksAndCookies checks that behind TLS the cookie has the __Host- prefix,
+// TestPublicURLIsUsedInLinksAndCookies checks that with TLS the cookie has the __Host- prefix,
 // and that addresses come from the setting and not from the Host header.
 func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 func checkNoKeyset(t *testing.T, data string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(data, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a keyset was made: %v", err)
+		t.Errorf("a keyset was created: %v", err)
 	}
 }
 
@@ -286,8 +286,9 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 }
 
 // TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do,
-// with all its background work. One of many periods must have at most 4 transactions a second; others
-// may have more, because some work runs once a minute, and on a busy machine late work comes together.
+// with all its background jobs. One of many periods must have at most 4 transactions a second.
+// Other periods may have more, because some jobs run once a minute, and on a busy machine several
+// late jobs can run in one period.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

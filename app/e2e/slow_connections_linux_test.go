@@ -97,7 +97,7 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 		<-c.done
 		var late net.Error
 		if errors.As(c.err, &late) && late.Timeout() {
-			f.t.Fatalf("a connection is held for %s", waitTimeout)
+			f.t.Fatalf("a connection is still open after %s", waitTimeout)
 		}
 		got := 0
 		if answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.answer)), nil); err == nil {
@@ -189,7 +189,7 @@ func peakMemory(t testing.TB, pid int) int {
 	return n << 10
 }
 
-// resetPeakMemory makes peakMemory begin again with the present memory.
+// resetPeakMemory makes peakMemory begin again with the current memory.
 func resetPeakMemory(t testing.TB, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
@@ -197,9 +197,10 @@ func resetPeakMemory(t testing.TB, pid int) {
 	}
 }
 
-// TestSlowConnectionsDoNotBlockOthers opens connections of three kinds. They send one byte at a time:
-// the head of a request, the body of an authenticated request, or the form of a connect page without
-// a key. Other requests are answered, and the server ends each slow connection at its limit.
+// TestSlowConnectionsDoNotBlockOthers opens connections of three kinds. They send one byte at a
+// time: the head of a request, the body of an authenticated request, or the form of a connect page
+// without a key. Other requests are answered, and the server ends each slow connection at its
+// limit.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -28,8 +28,8 @@ const (
 	serviceMemory = 250 << 20
 )
 
-// reopenAfter is the least time between two connections of a slow client. It is the time after which
-// the service ends a connection whose head is slow.
+// reopenAfter is the least time between two connections of a slow client. It is the time after
+// which the service ends a connection whose head is slow.
 const reopenAfter = 5 * time.Second
 
 // floodSize returns the number of clients that send slowly, and of those that do not read.
@@ -40,9 +40,9 @@ func floodSize() (slow, unread int) {
 	return 40, 24
 }
 
-// publicFlood is many clients with the same publicRequest. Half of the slow ones send the head a byte
-// at a time, the others the body. A slow client opens a new connection when the service has ended its
-// connection.
+// publicFlood is many clients with the same publicRequest. Half of the slow ones send the head a
+// byte at a time, the others the body. A slow client opens a new connection when the service has
+// ended its connection.
 type publicFlood struct {
 	request publicRequest
 	address string
@@ -58,8 +58,8 @@ type publicFlood struct {
 	err error // the first wrong answer
 }
 
-// startFlood starts the clients. It returns when each has opened a connection. stop ends the clients
-// and returns an error if a slow client got a wrong answer or none.
+// startFlood starts the clients. It returns when each has opened a connection. stop ends the
+// clients and returns an error if a slow client got a wrong answer or none.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
@@ -102,8 +102,8 @@ func (f *publicFlood) fail(err error) {
 	}
 }
 
-// sendSlowly sends requests that begin with start, one after the other. Each must get a whole answer
-// with the status, or, if status is 0, only the end of the connection.
+// sendSlowly sends requests that begin with start, one after the other. Each must get a whole
+// answer with the status, or, if status is 0, only the end of the connection.
 func (f *publicFlood) sendSlowly(start string, status int) {
 	pace := time.NewTicker(reopenAfter)
 	defer pace.Stop()
@@ -143,7 +143,7 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("a connection is held for %s", waitTimeout)
+			return fmt.Errorf("a connection is still open after %s", waitTimeout)
 		}
 		_, _ = conn.Write([]byte("a"))
 	}
@@ -184,8 +184,8 @@ func (f *publicFlood) holdUnread(requests string) {
 
 // TestPublicPathsDoNotBlockOthers sends every request that needs no key from many slow clients and
 // many that do not read. Each slow client gets its answer, and requests with a key are answered
-// meanwhile. A soak tests all of publicRequests with many clients. It also measures the requests with
-// a key and the memory; while it measures, no other test of the package runs.
+// meanwhile. A soak tests all of publicRequests with many clients. It also measures the requests
+// with a key and the memory; while it measures, no other test of the package runs.
 func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	if !soak.On() {
 		t.Parallel()

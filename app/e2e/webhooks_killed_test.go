@@ -35,7 +35,7 @@ func newKilledSender(t *testing.T, flags ...string) *killedSender {
 // account returns the account at the running service.
 func (k *killedSender) account() caller { return seededAccount(k.t, k.ready) }
 
-// restart starts the service again after its end. It has the given failpoints.
+// restart kills the service and starts it again with these failpoints.
 func (k *killedSender) restart(armed ...string) {
 	k.t.Helper()
 	k.process.kill()
@@ -50,8 +50,8 @@ func (k *killedSender) logEvent() {
 }
 
 // check waits until every event of the log is delivered and returns the events and how often each
-// arrived. A killed process holds its claims for 30 s. After that, a moved clock makes its deliveries
-// due.
+// arrived. The claims of a killed process expire after 30 s. After that, a moved clock makes its
+// deliveries due.
 func (k *killedSender) check() (events []object, times map[string]int) {
 	k.t.Helper()
 	c := k.account()
@@ -75,9 +75,9 @@ func (k *killedSender) check() (events []object, times map[string]int) {
 	return events, times
 }
 
-// TestWebhooksSurviveAKill kills the service with SIGKILL before, during and after the delivery of one
-// event. After the restart each event arrives. Only the one in flight arrives again, with the same
-// webhook-id.
+// TestWebhooksSurviveAKill kills the service with SIGKILL before, during and after the delivery of
+// one event. After the restart each event arrives. Only the one in flight arrives again, with the
+// same webhook-id.
 func TestWebhooksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []struct {
@@ -171,7 +171,8 @@ func (k *killedSender) killDuringDelivery() (index int) {
 }
 
 // TestKillsLoseNoEvent kills the service again and again while events are written and sent. Each
-// kill repeats at most the messages that were in flight: four, as many as one endpoint gets at once.
+// kill repeats at most the messages that were in flight: four, as many as one endpoint gets at
+// once.
 func TestKillsLoseNoEvent(t *testing.T) {
 	t.Parallel()
 	kills := 2

@@ -14,12 +14,14 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// replicaEvents is how many events are written one after the other. A reader that nothing wakes needs
-// 30 s for each that is written after it began to wait. Half of them take longer than waitTimeout.
+// replicaEvents is how many events are written one after the other. A reader that no event wakes
+// waits 30 s for each event that is written after its wait began. Half of the events together would
+// then take longer than waitTimeout.
 const replicaEvents = 30
 
-// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with a Redis and
-// without. A request that waits at the other server gets each event, and two webhooks get each once.
+// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with a Redis
+// and without. A request that waits at the other server gets each event, and two webhooks get each
+// once.
 func TestReplicasTellEachOther(t *testing.T) {
 	t.Parallel()
 	for _, withRedis := range []bool{true, false} {
@@ -56,7 +58,8 @@ func TestReplicasTellEachOther(t *testing.T) {
 	}
 }
 
-// checkWakes writes events at each server in turns, while a request waits for it at the other one.
+// checkWakes writes events alternately at the two servers, while a request waits for each event at
+// the other server.
 func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	t.Helper()
 	type answer struct {
@@ -95,9 +98,9 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	}
 }
 
-// checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, and checks that
-// only a try without an answer, as on an overloaded machine, was repeated. Its endpoint got each event
-// at most once for each try. checkDeliveredOnce returns the number of tries.
+// checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, and checks
+// that only a try without an answer, as on an overloaded machine, was repeated. Its endpoint got
+// each event at most once for each try. checkDeliveredOnce returns the number of tries.
 func checkDeliveredOnce(t *testing.T, c caller, r *webhookReceiver, webhook string, written []object) (tries int) {
 	t.Helper()
 	c.eventually("every delivery is stored", func() bool { return len(c.deliveries(webhook, "pending")) == 0 })

@@ -158,8 +158,8 @@ func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	return at
 }
 
-// checkPause checks that the next try of a delivery follows the end of its last after a pause. Times
-// are rounded to milliseconds.
+// checkPause checks that the next try of a delivery follows the end of its last after a pause.
+// Times are rounded to milliseconds.
 func checkPause(t *testing.T, delivery object, want time.Duration) {
 	t.Helper()
 	attempts := delivery.objects("attempts")
@@ -207,7 +207,7 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		checkDisabled(failingPath, "failing")
 		c.waitDelivery(failingPath, r.id, "failed", 3)
 
-		// A webhook that is enabled again gets what follows.
+		// A webhook that is enabled again gets later events.
 		gone.answerStatus(http.StatusNoContent)
 		c.expect("PATCH", gonePath, object{"status": "enabled"}, 200, "")
 		again := gone.wait("an event after the webhook was enabled", 1, ofKey(c.logKey()))
@@ -431,9 +431,10 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 	}
 }
 
-// TestWebhooksReachNoPrivateAddress starts sandboxes that do not allow private addresses, as a service
-// does by default. URLs of this machine and of other networks are refused when a webhook is created and
-// when it is changed. A webhook that was created when they were allowed gets no message.
+// TestWebhooksReachNoPrivateAddress starts sandboxes that do not allow private addresses, as a
+// service does by default. URLs of this machine and of other networks are refused when a webhook is
+// created and when it is changed. A webhook that was created when they were allowed gets no
+// message.
 func TestWebhooksReachNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	b, data := requirePrograms(t, releaseBuild), t.TempDir()
