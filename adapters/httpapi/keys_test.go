@@ -45,7 +45,7 @@ func TestKeysAreManaged(t *testing.T) {
 		t.Errorf("got %s", listed.raw)
 	}
 	if foreign := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(foreign.body["keys"].([]any)) != 1 {
-		t.Errorf("another account sees %s", foreign.raw)
+		t.Errorf("a different account gets %s", foreign.raw)
 	}
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")

@@ -163,7 +163,7 @@ func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	}
 	key = env.accountB.key
 	if other := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(other.body["webhooks"].([]any)) != 0 || other.body["next_cursor"] != nil {
-		t.Errorf("another account sees %v", other.body)
+		t.Errorf("a different account gets %v", other.body)
 	}
 	key = env.accountA.key
 	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
