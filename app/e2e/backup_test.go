@@ -72,7 +72,7 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
 		t.Errorf("files: %v (%v)", left, err)
 	}
-	// A backup creates no files where there is no installation.
+	// A backup of a folder without an installation creates no files.
 	empty := t.TempDir()
 	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	if left, _ := os.ReadDir(empty); len(left) != 0 {

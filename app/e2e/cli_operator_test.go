@@ -86,7 +86,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
 		checkValues(t, key, object{"account_id": made["account_id"], "form": "trial", "name": "for tests"})
 		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
-			t.Error("the key has another form")
+			t.Error("the key has a different form")
 		}
 	}
 	const firstTenant = "aaaaaaaa-0000-4000-8000-000000000001"

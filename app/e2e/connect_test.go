@@ -391,11 +391,11 @@ func queryParameter(t *testing.T, address, name string) string {
 	return u.Query().Get(name)
 }
 
-// TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the
-// end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the API
-// in one of three colour schemes and widths. It writes screenshots to the folder TENANTRY_SHOTS, if
-// that is set.
-func TestPagesInChromium(t *testing.T) {
+// TestPagesWorkInChromium opens the HTML pages in Chromium. It walks through the connect pages to
+// the end and back to the caller's return_url. Without TENANTRY_SOAK it opens the pages about the
+// API in one of three colour schemes and widths. It writes screenshots to the folder
+// TENANTRY_SHOTS, if that is set.
+func TestPagesWorkInChromium(t *testing.T) {
 	t.Parallel()
 	const folder = "../../.ci/browser"
 	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err != nil {

@@ -193,7 +193,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	}
 	for _, provider := range []string{"microsoft365", "cloudflare"} {
 		if calls := c.control("GET", "/calls?provider="+provider, nil).raw; strings.TrimSpace(string(calls)) != "[]" {
-			t.Errorf("%s was asked: %s", provider, calls)
+			t.Errorf("%s was called: %s", provider, calls)
 		}
 	}
 	for call, n := range providerCalls(c.client) {

@@ -206,8 +206,8 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 }
 
-// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell, beside
-// a sandbox that is started as the README says.
+// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell, while a
+// sandbox runs that is started as the README says.
 func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")

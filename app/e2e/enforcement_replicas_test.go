@@ -21,7 +21,7 @@ import (
 )
 
 // enforcingReplicas are two services with one database, one Redis and one mail platform. They
-// enforce when the test tells them to.
+// enforce when the test calls the control interface.
 type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
@@ -169,7 +169,7 @@ func (r *enforcingReplicas) checkTraceBudget() {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
 	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != left || other < 2*left {
-		r.t.Errorf("%d pages of the tenant's trace were asked for, and %d of the other's", got, other)
+		r.t.Errorf("%d pages of the tenant's trace were requested, and %d of the other tenant's", got, other)
 	}
 	r.tenants[0].checkBlocked()
 }

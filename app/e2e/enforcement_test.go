@@ -274,7 +274,7 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	l.control("DELETE", "/faults", nil)
 	l.mustSync()
 	if later := headroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
-		t.Errorf("estimated anew at %v", later["estimated_at"])
+		t.Errorf("estimated again at %v", later["estimated_at"])
 	}
 
 	// The next day begins with nothing sent, before the first count.

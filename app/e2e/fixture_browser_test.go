@@ -129,7 +129,7 @@ func (v *browser) openConfirmation(h accountTenant) page {
 	callback := v.open(v.answerConsent(link, h.admin, "accept"))
 	p := v.open(v.signIn(callback.location, h.admin).location)
 	if p.status != http.StatusOK {
-		v.t.Fatalf("no confirmation is asked for: %d %s", p.status, p.text)
+		v.t.Fatalf("the page does not ask for a confirmation: %d %s", p.status, p.text)
 	}
 	return p
 }

@@ -224,5 +224,5 @@ func (c client) eventually(what string, good func() bool) {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	c.t.Fatalf("waited %s in vain: %s", waitTimeout, what)
+	c.t.Fatalf("did not happen within %s: %s", waitTimeout, what)
 }

@@ -250,7 +250,7 @@ func (i testIntegration) checkDisconnect() {
 	asked := i.countCalls(0)
 	i.expect("DELETE", i.mailboxPath(0, ""), nil, 200, "")
 	if now := i.countCalls(0); now != asked {
-		i.t.Errorf("what is disconnected was asked for %d times more", now-asked)
+		i.t.Errorf("the platform was called %d times more for a disconnected mailbox", now-asked)
 	}
 	i.expect("DELETE", i.path(""), nil, 200, "") // mailbox 2 is still connected
 	other := i.addIntegration("instantly")

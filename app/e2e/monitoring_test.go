@@ -143,7 +143,7 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 		if asked := labelValues.FindStringSubmatch(textAt(variable, "definition")); asked != nil {
 			check(textAt(variable, "name"), asked[1], asked[2])
 		} else if textAt(variable, "type") == "query" {
-			t.Errorf("%s asks %q", textAt(variable, "name"), textAt(variable, "definition"))
+			t.Errorf("%s has the query %q", textAt(variable, "name"), textAt(variable, "definition"))
 		}
 	}
 	for _, annotation := range objectAt(d, "annotations").objects("list") {

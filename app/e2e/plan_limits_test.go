@@ -236,7 +236,7 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 		ready[i].openConfirmation(c, pair.key)
 	}
 	got := pair.sendConcurrently(func(i int, _ client) reply {
-		// The confirmation goes to the server that did not serve the page.
+		// The confirmation is sent to the server that did not serve the page.
 		ready[i].submitWhileUnavailable(t, "connect", pair.servers[(i+1)%2].ready.APIURL)
 		return reply{status: ready[i].status}
 	})

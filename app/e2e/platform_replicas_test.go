@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// lagMS returns how far the replicas lag. A soak draws it.
+// lagMS returns the lag of the replicas in milliseconds. In a soak the lag is random.
 func lagMS(r *rand.Rand) int {
 	if soak.On() {
 		return 200 + r.IntN(8000)

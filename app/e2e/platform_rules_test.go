@@ -12,15 +12,15 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// platformTargets are the calls that a drawn fault concerns.
+// platformTargets are the calls that a fault of drawFault can concern.
 var platformTargets = []object{
 	{"operation": "token"},
 	{"match": "GET /graph/"}, {"match": "POST /graph/"}, {"match": "PATCH /graph/"},
 	{"match": "POST /exchange/"}, {"match": "POST /exchange/", "writes_only": true},
 }
 
-// drawFault returns a fault of the mail platform: throttling with and without Retry-After, an
-// outage, an expired token, a lost or late answer, or an answer that is cut off.
+// drawFault returns a random fault of the mail platform: throttling with and without Retry-After,
+// an outage, an expired token, a lost or late answer, or an answer that is cut off.
 func drawFault(random *rand.Rand) object {
 	target := platformTargets[random.IntN(len(platformTargets))]
 	kinds := []object{

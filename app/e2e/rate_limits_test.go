@@ -105,7 +105,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		}
 	}
 	if now := fmt.Sprint(providerCalls(h.client)); now != before {
-		t.Errorf("the mail platform was asked: %s, before %s", now, before)
+		t.Errorf("the mail platform was called: %s, before %s", now, before)
 	}
 	counts := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
 	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
