@@ -4,7 +4,7 @@
 // platform. The pages work without JavaScript.
 //
 //   - console.go: New and the handlers of the pages. Start here.
-//   - render.go: the templates, the security headers and the error page.
+//   - render.go: the templates (pages.html, style.css), the security headers and the error page.
 //   - messages.go: the texts of the error pages.
 package console
 
@@ -42,9 +42,9 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// New returns the handler of all paths below /connect/. The handler must run behind package guard,
-// the API's middleware. The guard assigns the request id and the trace, writes the request log, and
-// reads forms into memory before they reach a page.
+// New returns the handler of all paths below /connect/. The handler needs package guard, the API's
+// middleware, around it. The guard assigns the request id and the trace, writes the request log,
+// and reads forms into memory before they reach a page.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// auditInput declares its parameters as text, for the reason that runsInput gives.
+// auditInput declares its parameters as text, for the reason in the comment of runsInput.
 type auditInput struct {
 	Actor    string `query:"actor"`
 	Action   string `query:"action"`

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same key. Each is
-// one entry that names this key and the changed object. The chain shows no secret.
+// TestChangesOfSecretsAreEntries makes every change of keys and webhooks with the same key. Each
+// change has one entry, which names this key and the changed object. The chain shows no secret.
 func TestChangesOfSecretsAreEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -61,7 +61,7 @@ func TestChangesOfSecretsAreEntries(t *testing.T) {
 	}
 	chain := client.expect(call{method: "GET", path: "/v1/audit/export", key: text(manager, "api_key")}, 200, "").raw
 	for _, secret := range append(secrets, "in-the-url") {
-		// The text behind the prefix is the secret part.
+		// The text after the prefix is the secret part.
 		if bare := secret[strings.LastIndex(secret, "_")+1:]; strings.Contains(chain, bare) {
 			t.Errorf("the chain shows %s", secret)
 		}

@@ -312,7 +312,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestAuditIsOfTheAccount checks that no entry of another account is returned.
+// TestAuditIsOfTheAccount checks that no entry of a different account is returned.
 func TestAuditIsOfTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -205,7 +205,8 @@ func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
 	}
 }
 
-// TestListsLeaveOutOtherTenants compares what a key for one tenant and a key for another see.
+// TestListsLeaveOutOtherTenants compares the lists that a key for one tenant and a key for a
+// different tenant get.
 func TestListsLeaveOutOtherTenants(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := ownershipCases(env, t)

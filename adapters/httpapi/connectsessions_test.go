@@ -21,7 +21,7 @@ func (env *testEnv) allowReturnHost(t *testing.T, owner testAccount, host string
 	must(t, err)
 }
 
-func TestConnectLinkParameters(t *testing.T) {
+func TestConnectLinkParametersAreChecked(t *testing.T) {
 	env := newTestEnv(t)
 	env.allowReturnHost(t, env.accountA, "app.acme.example")
 	client := serve(t, env.handler(t))
@@ -56,7 +56,7 @@ func TestConnectLinkParameters(t *testing.T) {
 		}
 		at, err := time.Parse(time.RFC3339, got.body["expires_at"].(string))
 		if left := time.Until(at); err != nil || left > tt.life || left < tt.life-testTimeout {
-			t.Errorf("%s: lives %v (%v)", tt.query, left, err)
+			t.Errorf("%s: the link expires in %v (%v)", tt.query, left, err)
 		}
 		session := client.expect(call{method: "GET", path: "/v1/connect-sessions/" + got.body["id"].(string), key: env.accountA.key}, 200, "")
 		if session.body["status"] != "pending" || session.body["tenant_id"] != nil || session.body["expires_at"] != got.body["expires_at"] || len(session.body) != 3 {

@@ -63,9 +63,9 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	}
 }
 
-// TestProvisioningRefusalOrder checks which refusal is returned when several apply. It removes the
-// reason of one refusal after the other.
-func TestProvisioningRefusalOrder(t *testing.T) {
+// TestProvisioningRefusalsHaveAFixedOrder checks which refusal is returned when several apply. It
+// removes the reason of one refusal after the other.
+func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	env := newTestEnv(t) // a plan without automatic DNS, a provider without a plugin
 	client, path := env.serveWithDomain(t)
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10})

@@ -223,7 +223,7 @@ func TestRequestExamplesWork(t *testing.T) {
 	write("PATCH", base+"/mailboxes/"+id, example("update-mailbox"))
 }
 
-// TestAPIFromTenantToMailboxes goes through the API from a connected tenant to mailboxes. The
+// TestAPIFromTenantToMailboxes calls the operations from a connected tenant to mailboxes. The
 // client validates each answer.
 func TestAPIFromTenantToMailboxes(t *testing.T) {
 	env := newTestEnv(t)

@@ -29,7 +29,7 @@ const (
 	maxOffset         = 1<<53 - 1
 )
 
-// eventsInput declares its parameters as text, for the reason that runsInput gives.
+// eventsInput declares its parameters as text, for the reason in the comment of runsInput.
 type eventsInput struct {
 	TenantID string `query:"tenant_id"`
 	Action   string `query:"action"`

@@ -35,7 +35,7 @@ const (
 	endOfEvents  = "now"
 )
 
-// logInput declares its parameters as text, for the reason that runsInput gives.
+// logInput declares its parameters as text, for the reason in the comment of runsInput.
 type logInput struct {
 	Types       string `query:"types"`
 	TenantID    string `query:"tenant_id"`

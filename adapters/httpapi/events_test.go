@@ -116,8 +116,8 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestIsAnsweredByEvent checks requests that wait for an event. Events of another
-// type do not end the wait, and a waiting request holds no slot for requests in progress.
+// TestWaitingRequestIsAnsweredByEvent checks requests that wait for an event. Events of a different
+// type do not end the wait, and a waiting request uses no slot for requests in progress.
 func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.MaxInFlight = 4
@@ -180,7 +180,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // the request of refused can take the place of one of these
+			for ctx.Err() == nil { // again, because a request of refused can be the fifth that waits
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()

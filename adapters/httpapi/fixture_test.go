@@ -245,8 +245,8 @@ func (p sendingInProcess) For(provider string, c secret.Credential) ports.Sendin
 	return wire.SendingInProcess(p.SendingPlatforms.For(provider, c), p.interceptor)
 }
 
-// addSendingPlatforms adds the providers instantly and salesblink. It returns the one fake platform
-// that exampleAPIKey gives access to.
+// addSendingPlatforms adds the providers instantly and salesblink. It returns the fake platform to
+// which exampleAPIKey has access.
 func (env *testEnv) addSendingPlatforms() *fake.SendingPlatform {
 	platform := fake.NewSendingPlatform()
 	platform.Now = time.Now

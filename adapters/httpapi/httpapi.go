@@ -117,7 +117,7 @@ func Server(addr string, handler http.Handler) *http.Server {
 // limitSendBuffer sets the size of the connection's send buffer. It returns ctx.
 func limitSendBuffer(ctx context.Context, connection net.Conn) context.Context {
 	if tcp, ok := transport(connection).(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // an error only means that the kernel holds more memory
+		_ = tcp.SetWriteBuffer(sendBuffer) // an error only means that the kernel uses more memory
 	}
 	return ctx
 }

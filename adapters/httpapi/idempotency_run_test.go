@@ -203,7 +203,7 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 	checkReplay(t, won, client.expect(addDomainCall(env, "k"), 200, ""))
 }
 
-// expireLease ends the lease of the attempt that holds an Idempotency-Key.
+// expireLease expires the lease of the attempt that has claimed an Idempotency-Key.
 func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
 	r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))

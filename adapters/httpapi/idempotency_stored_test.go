@@ -28,9 +28,9 @@ func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 	return keyedCall(env, key, "PATCH", path, `{"daily_send_limit":5}`)
 }
 
-// TestLargestStoredAnswer checks that an answer of 256 KiB is stored. A larger one is sent but not
-// stored, so the same request runs again.
-func TestLargestStoredAnswer(t *testing.T) {
+// TestAnswersUpTo256KiBAreStored checks that an answer of 256 KiB is stored. A larger one is sent
+// but not stored, so the same request runs again.
+func TestAnswersUpTo256KiBAreStored(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	overhead := len(client.expect(env.longNameCall(t, "small", 1), 200, "").raw) - 1

@@ -144,9 +144,9 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 	client.expect(keyedCall(env, "k2", "POST", verifyOfA, ""), 200, "")
 }
 
-// TestRefusalOfTheStoreIsNotReplayed checks that a refusal is not kept if the stored data decided
-// it, although the platform answered before. In this test, a session ends while the platform
-// creates its link.
+// TestRefusalOfTheStoreIsNotReplayed checks that a refusal is not replayed if the stored data
+// caused it, even if the platform was called before. In this test, a session fails while the
+// platform creates its link.
 func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	s := newIntegrationEnv(t)
 	begin := keyedCall(s.env, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")

@@ -45,7 +45,7 @@ func TestKeysAreManaged(t *testing.T) {
 		t.Errorf("got %s", listed.raw)
 	}
 	if foreign := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(foreign.body["keys"].([]any)) != 1 {
-		t.Errorf("another account sees %s", foreign.raw)
+		t.Errorf("a different account gets %s", foreign.raw)
 	}
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
@@ -71,8 +71,8 @@ func TestKeysAreManaged(t *testing.T) {
 	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
 }
 
-// TestOldSecretsEndWithTheOverlap advances the clock of the service.
-func TestOldSecretsEndWithTheOverlap(t *testing.T) {
+// TestOldSecretsExpireWithTheOverlap advances the clock of the service.
+func TestOldSecretsExpireWithTheOverlap(t *testing.T) {
 	for body, overlap := range map[string]time.Duration{
 		"": 24 * time.Hour, "{}": 24 * time.Hour, `{"overlap_hours":1}`: time.Hour, `{"overlap_hours":0}`: 0, `{"overlap_hours":72}`: 72 * time.Hour,
 	} {
@@ -121,9 +121,9 @@ func TestInvalidKeysAreNotCreated(t *testing.T) {
 	}
 }
 
-// TestKeysNeverManageMoreThanTheyHold tries to create, rotate and revoke keys that are outside the
-// bounds of the caller's key.
-func TestKeysNeverManageMoreThanTheyHold(t *testing.T) {
+// TestKeysManageOnlyKeysWithinTheirBounds tries to create, rotate and revoke keys that are outside
+// the bounds of the caller's key.
+func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},

@@ -69,9 +69,9 @@ func TestSetAndGetMailboxLimits(t *testing.T) {
 	}
 }
 
-// TestMailboxLimitRefusals checks the code of each invalid request, and which code is returned when
-// several apply.
-func TestMailboxLimitRefusals(t *testing.T) {
+// TestInvalidMailboxLimitsAreRefused checks the code of each invalid request, and which code is
+// returned when several apply.
+func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	foreignDomain, _ := env.addDomainAndMailbox(t, env.accountB)
 	foreign := "/v1/tenants/" + string(env.accountB.tenant) + "/mailbox-limits"

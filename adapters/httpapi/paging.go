@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
-// pageInput has the parameters of a list with cursors. The limit is text, for the reason that
-// runsInput gives.
+// pageInput has the parameters of a list with cursors. The limit is text, for the reason in the
+// comment of runsInput.
 type pageInput struct {
 	Limit string `query:"limit"`
 	After string `query:"after"`

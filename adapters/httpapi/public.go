@@ -59,8 +59,8 @@ func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 	return from
 }
 
-// serveHome answers a browser with a page. Other clients get the answer for an unknown path. That
-// tells them that their base address is wrong.
+// serveHome answers a browser with a page. Other clients get the answer for an unknown path, which
+// shows that their base address is wrong.
 func serveHome(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && accepts(r.Header.Values("Accept"), "text/html") {

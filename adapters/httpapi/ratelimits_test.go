@@ -81,8 +81,8 @@ func TestOperationsCountInTheirBucket(t *testing.T) {
 	checkNoRateHeaders(t, client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 402, "no_api_plan"))
 }
 
-// TestFullBucketRefusesRequests checks that the request beyond the limit is told when to retry.
-// Other buckets and accounts are not affected.
+// TestFullBucketRefusesRequests checks that the request beyond the limit is refused with a
+// Retry-After. Other buckets and accounts are not affected.
 func TestFullBucketRefusesRequests(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	status := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}

@@ -179,8 +179,8 @@ func humaRefusal(status int, errs []error) error {
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
 }
 
-// safeLocation matches locations that contain only names like those of the API. Other names come
-// from the caller, who may have put a value in the place of a name.
+// safeLocation matches locations that contain only names like those of the API. The caller chose
+// all other names, and may have written a secret value where a name belongs.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a validation error. It omits the value.

@@ -209,7 +209,7 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeySyntax(t *testing.T) {
+func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	base := call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}
@@ -247,13 +247,13 @@ func TestRequestIDIsEchoedWhenValid(t *testing.T) {
 	} {
 		got := client.do(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"X-Request-ID": id}})
 		if (got.header.Get("X-Request-ID") == id) != echoed {
-			t.Errorf("%q came back as %q", id, got.header.Get("X-Request-ID"))
+			t.Errorf("%q was returned as %q", id, got.header.Get("X-Request-ID"))
 		}
 	}
 	r := call{method: "GET", path: "/v1/tenants"}.request(t, client.server.URL)
 	r.Header["X-Request-Id"] = []string{"one", "two"}
 	if got := client.send(r).header.Values("X-Request-ID"); len(got) != 1 || got[0] == "one" || got[0] == "two" {
-		t.Errorf("two ids came back as %v", got)
+		t.Errorf("two ids were returned as %v", got)
 	}
 }
 

@@ -80,9 +80,9 @@ func sameMethods(got, want string) bool {
 	return len(got) == len(want)
 }
 
-// TestOrderOfChecks checks that the first failing check in the documented order determines the
-// answer.
-func TestOrderOfChecks(t *testing.T) {
+// TestFirstFailingCheckDeterminesTheAnswer checks that the first failing check in the documented
+// order determines the answer.
+func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
 	env.endPlan(t, withoutPlan)
@@ -109,9 +109,9 @@ func TestOrderOfChecks(t *testing.T) {
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}, 400, "invalid_domain")
 }
 
-// TestOrderOfChecksOfBounds checks the places of the bounds of a key in the documented order. Each
-// request fails a later check too.
-func TestOrderOfChecksOfBounds(t *testing.T) {
+// TestBoundsAreCheckedInTheDocumentedOrder checks when the middleware checks the bounds of a key.
+// Each request would also fail a later check.
+func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	env := newTestEnv(t)
 	env.attachTenant(t, env.accountA, secondTenant)
 	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")

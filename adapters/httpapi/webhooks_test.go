@@ -70,7 +70,7 @@ func (env *testEnv) addWebhook(t *testing.T, owner testAccount) (webhookID, deli
 	return w.ID, list[0].ID
 }
 
-func TestWebhooks(t *testing.T) {
+func TestWebhooksAreManagedByTheirAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	key := env.accountA.key
@@ -163,7 +163,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	key = env.accountB.key
 	if other := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(other.body["webhooks"].([]any)) != 0 || other.body["next_cursor"] != nil {
-		t.Errorf("another account sees %v", other.body)
+		t.Errorf("a different account gets %v", other.body)
 	}
 	key = env.accountA.key
 	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
@@ -217,8 +217,8 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 	}
 }
 
-// TestSecretsOfWebhooksAreReplayed checks that a repeated request gets the same secret and makes no
-// second webhook.
+// TestSecretsOfWebhooksAreReplayed checks that a repeated request gets the same secret and creates
+// no second webhook.
 func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

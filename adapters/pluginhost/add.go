@@ -37,7 +37,7 @@ type Addition struct {
 	Previous Entry // empty if Change is Added
 }
 
-// Change tells how Add or Upgrade changed the catalog.
+// Change is how Add or Upgrade changed the catalog.
 type Change string
 
 // The changes of the catalog.

@@ -142,7 +142,7 @@ func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) 
 	return h, logged
 }
 
-// tenantOf returns a tenant at a plugin. The setting do tells the plugin puppet how to misbehave.
+// tenantOf returns a tenant at a plugin. The setting do selects how the plugin puppet misbehaves.
 // With "" the plugin works normally.
 func tenantOf(h *pluginhost.Host, name, do string, interceptors ...wire.Interceptor) ports.MailTenant {
 	return h.Mail(name, func(context.Context) (wire.Connection, error) {

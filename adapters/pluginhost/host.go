@@ -13,8 +13,9 @@
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
-//   - add.go, inspect.go: the operator's commands on the catalog. overlay.go: a copy of a plugin
-//     folder that links to its files.
+//   - add.go, inspect.go: the operator's commands on the catalog. lock_unix.go and lock_other.go:
+//     the lock that serializes their changes.
+//   - overlay.go: Overlay, which makes a plugin folder with links to the files of a different one.
 //
 // Package verified checks the files of a plugin.
 package pluginhost
@@ -51,7 +52,7 @@ type Options struct {
 	// TelemetryHeaders is the value of the variable OTEL_EXPORTER_OTLP_HEADERS of plugins.
 	TelemetryHeaders secret.Text
 	// Waits stores what providers said with Retry-After, for the processes of a plugin in all
-	// replicas. Without Waits, each process knows only its own waits.
+	// replicas. Without Waits, each process has only its own waits.
 	Waits ports.Waits
 	// Limits limit what each plugin process can use.
 	Limits wire.Limits

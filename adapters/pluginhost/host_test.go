@@ -36,8 +36,8 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 	return s.waits[scope]
 }
 
-// The processes of a plugin under two hosts share their waits, as in two replicas of the service.
-// Other plugins do not see them.
+// TestReplicasShareTheWaitsOfAPlugin starts one plugin under two hosts, as in two replicas of the
+// service. Its processes share their waits. Other plugins do not have these waits.
 func TestReplicasShareTheWaitsOfAPlugin(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
 	dir := pluginDir(t, "one:puppet", "two:puppet")

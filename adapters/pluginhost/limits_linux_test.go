@@ -33,7 +33,7 @@ func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	}
 	waitForExit(t, first, testTimeout)
 	if again := processID(t, h, "eats"); again == first {
-		t.Errorf("the process %d lives", first)
+		t.Errorf("the process %d still runs", first)
 	}
 	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, first)) != 1 {
 		t.Errorf("the log does not report the exit:\n%s", logged)
@@ -109,7 +109,7 @@ func TestFailedDescriptionIsExplained(t *testing.T) {
 	}
 }
 
-// TestEndlessDescriptionIsRefused adds a script that prints without an end.
+// TestEndlessDescriptionIsRefused adds a script that never stops printing.
 func TestEndlessDescriptionIsRefused(t *testing.T) {
 	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	if _, err := pluginhost.Add(t.Context(), o, writeScript(t, "yes", 0o755)); err == nil || !strings.Contains(err.Error(), "is longer than") {

@@ -92,7 +92,7 @@ func TestSecretsAreForgottenAfterTheirCalls(t *testing.T) {
 	r.swept = r.swept.Add(-2 * holdAfterCall)
 	r.holdSecrets(nil)
 	if len(r.activeSecrets) != 0 {
-		t.Fatal("the secret is still held")
+		t.Fatal("the secret is still stored")
 	}
 }
 

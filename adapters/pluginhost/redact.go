@@ -83,7 +83,7 @@ func (r *redactor) sweep(now time.Time) {
 	}
 }
 
-// redact returns text with each held secret replaced by `[redacted]`. It replaces longer secrets
+// redact returns text with each active secret replaced by `[redacted]`. It replaces longer secrets
 // first, because a longer secret may contain a shorter one.
 func (r *redactor) redact(text string) string {
 	r.mu.Lock()

@@ -113,8 +113,8 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	policy.Backoff = time.Hour // a delayed restart would fail the call below
 	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
 	processID(t, h, "puppet")
-	offerVersion(t, dir, "2.0.0-mortal")
-	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0-mortal" {
+	offerVersion(t, dir, "2.0.0-exits-first")
+	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0-exits-first" {
 		t.Fatalf("%v, %+v", err, h.Status())
 	}
 	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
@@ -155,8 +155,8 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	}
 }
 
-// TestRemovedPluginTakesNoCalls removes a plugin from the catalog and adds it again.
-func TestRemovedPluginTakesNoCalls(t *testing.T) {
+// TestRemovedPluginGetsNoCalls removes a plugin from the catalog and adds it again.
+func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	h, _ := newHost(t, pluginhost.Options{Dir: dir})
 	old := processID(t, h, "puppet")
@@ -177,7 +177,7 @@ func TestRemovedPluginTakesNoCalls(t *testing.T) {
 		t.Errorf("a call of the removed plugin: %v", err)
 	}
 	if names := h.Names("mail"); len(names) != 0 || len(h.Status()) != 0 {
-		t.Errorf("it is still there: %v %v", names, h.Status())
+		t.Errorf("the host still has the plugin: %v %v", names, h.Status())
 	}
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o644); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func (f *fixture) mustCall(method, path, body, want string) {
 	}
 }
 
-func TestAccountsAndPlans(t *testing.T) {
+func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 	f := newFixture(t)
 	status, body := f.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
 	var created struct {
@@ -102,7 +102,7 @@ func TestOperatorAssignsATenantByACall(t *testing.T) {
 	f.service.notReady = 2
 	f.mustCall("POST", "/managed", body, "{}")
 	f.mustCall("GET", "/tenants/"+f.tenant, "", `{"consent":"granted"}`)
-	if f.service.holders[tenant.GUID(f.tenant)] != access.AccountID(f.ready.AccountID) {
+	if f.service.owners[tenant.GUID(f.tenant)] != access.AccountID(f.ready.AccountID) {
 		t.Fatal("not assigned")
 	}
 	if status, _ := f.call("POST", "/managed", body); status != http.StatusBadRequest {

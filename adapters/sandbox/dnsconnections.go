@@ -73,7 +73,7 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 	return out, nil
 }
 
-// issuedCredential holds the settings and secrets that a simulator issues for one customer.
+// issuedCredential has the settings and secrets that a simulator issues for one customer.
 type issuedCredential struct{ Settings, Secrets map[string]string }
 
 // issueCredential asks the simulator for a customer's settings and secrets. If the simulator does

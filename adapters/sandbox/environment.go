@@ -17,6 +17,7 @@
 //     the calls.
 //   - consent.go: connects a tenant as its administrator would, with the browser of browser.go.
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
+//     process_linux.go and process_other.go: its attributes on each operating system.
 //   - state.go: the clock, addresses and tenants that a restart keeps.
 //
 // Package zones is the DNS server. Package disk stores the state.
@@ -127,8 +128,8 @@ func (env *Environment) start(ctx context.Context) error {
 }
 
 // listenControl serves the control interface on Options.ControlAddr. If that address is in use or
-// has port 0, it uses the address of the last start, or else a free port. Clients that know the
-// address therefore still work after a restart.
+// has port 0, it uses the address of the last start, or else a free port. Clients can therefore
+// still use the address after a restart.
 func (env *Environment) listenControl(ctx context.Context, h http.Handler) (string, error) {
 	configured := cmp.Or(env.options.ControlAddr, anyPort)
 	name := "control " + configured // the last address is stored separately for each ControlAddr

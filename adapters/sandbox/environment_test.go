@@ -174,7 +174,7 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 
 func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
-	zonesURL := env.Settings()["fake"]["world"]
+	zonesURL := env.Settings()["fake"]["zones_url"]
 	if status, body := ask(t, "GET", zonesURL+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, env.DNSAddr()) {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -192,7 +192,7 @@ func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
-	req, err := http.NewRequest("PUT", env.Settings()["fake"]["world"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
+	req, err := http.NewRequest("PUT", env.Settings()["fake"]["zones_url"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
 	must(t, err)
 	req.Header.Set("Origin", "https://evil.example")
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)

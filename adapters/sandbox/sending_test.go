@@ -44,7 +44,7 @@ func TestControlOfASendingPlatform(t *testing.T) {
 	for _, c := range []struct {
 		call, body string
 		status     int
-		holds      string
+		wantText   string
 	}{
 		{"PUT /sending/instantly/accounts/a%2Fb@one.test", `{"status":-1}`, http.StatusOK, `{}`},
 		{"GET /sending/instantly/accounts", ``, http.StatusOK, `"email":"a/b@one.test"`},
@@ -57,8 +57,8 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
-		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.holds) {
-			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.holds)
+		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
+			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.wantText)
 		}
 	}
 	if code, _ := api(t, "GET", status); code != http.StatusTooManyRequests {

@@ -33,7 +33,7 @@ type service struct {
 	mu             sync.Mutex
 	accounts       []access.Account
 	keys           map[[32]byte]access.Key
-	holders        map[tenant.GUID]access.AccountID
+	owners         map[tenant.GUID]access.AccountID
 	killed         []string
 	enforced       int // number of Enforce calls
 	woken          int // number of WakeDueJobs calls
@@ -58,7 +58,7 @@ func (s *service) token(owner string) (token string) {
 }
 
 func newService(t testing.TB) *service {
-	s := &service{settings: map[access.AccountID]access.Settings{}, keys: map[[32]byte]access.Key{}, holders: map[tenant.GUID]access.AccountID{}}
+	s := &service{settings: map[access.AccountID]access.Settings{}, keys: map[[32]byte]access.Key{}, owners: map[tenant.GUID]access.AccountID{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/tenants/connect-url", s.connectURL)
 	mux.HandleFunc("GET /connect/microsoft365/callback", s.callback)
@@ -196,19 +196,19 @@ func (s *service) Assign(_ context.Context, acc access.Account, id tenant.GUID) 
 		s.notReady--
 		return tenant.Tenant{}, fault.AccessDenied.With("not yet")
 	}
-	if _, held := s.holders[id]; held {
+	if _, assigned := s.owners[id]; assigned {
 		return tenant.Tenant{}, fault.TenantHeld.With("held")
 	}
-	s.holders[id] = acc.ID
+	s.owners[id] = acc.ID
 	return tenant.Tenant{}, nil
 }
 
 func (s *service) Withdraw(_ context.Context, id tenant.GUID) (tenants.Withdrawn, error) {
-	owner, held := s.holders[id]
-	if !held {
+	owner, assigned := s.owners[id]
+	if !assigned {
 		return tenants.Withdrawn{}, fault.TenantNotFound.With("not assigned")
 	}
-	delete(s.holders, id)
+	delete(s.owners, id)
 	return tenants.Withdrawn{Account: owner}, nil
 }
 

@@ -72,7 +72,7 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
 		t.Errorf("files: %v (%v)", left, err)
 	}
-	// A backup creates no files where there is no installation.
+	// A backup of a folder without an installation creates no files.
 	empty := t.TempDir()
 	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
 	if left, _ := os.ReadDir(empty); len(left) != 0 {
@@ -156,7 +156,7 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	if !strings.Contains(got.stderr, "keyset") {
 		t.Errorf("it says: %s", got.stderr)
 	}
-	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it made a database
+	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
 	if list := runTenantry(t, other, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
 		t.Error("accounts were restored without their keyset")
 	}

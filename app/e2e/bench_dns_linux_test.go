@@ -69,9 +69,9 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 			found = append(found, domain.Platform{Name: m.domain(), Verified: true})
 		}
 		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.Found{Began: time.Now(), Domains: found}))
-		held, err := store.Domains(ctx, owner, tenant.GUID(id))
+		stored, err := store.Domains(ctx, owner, tenant.GUID(id))
 		svc.must(err)
-		for _, d := range held {
+		for _, d := range stored {
 			o := offers[d.Name]
 			d.MailReady, d.Verification, d.Service, d.Signing = true, o.Verification, o.Service, o.Signing
 			_, err := store.ChangeDomain(ctx, owner, d)
@@ -82,7 +82,7 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	return paths
 }
 
-// addDNSConnection gives the account a connection to the PowerDNS server.
+// addDNSConnection adds a connection to the PowerDNS server to the account.
 func (svc *benchService) addDNSConnection(zones *zoneBench) {
 	svc.b.Helper()
 	file := filepath.Join(svc.b.TempDir(), "key")

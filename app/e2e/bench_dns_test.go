@@ -57,7 +57,7 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 	return w
 }
 
-// reset gives all zones their initial records.
+// reset restores the initial records of all zones.
 func (w *zoneBench) reset(b *testing.B) {
 	b.Helper()
 	work := make(chan zoneCase)

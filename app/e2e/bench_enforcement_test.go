@@ -102,7 +102,7 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	select {
 	case <-done:
 	case <-time.After(deadline):
-		b.Fatalf("%d of %d tenants were looked at", ended.Load(), tenants)
+		b.Fatalf("%d of %d tenants were evaluated", ended.Load(), tenants)
 	}
 	took := time.Since(began)
 	heap = peak()

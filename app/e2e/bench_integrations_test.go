@@ -73,8 +73,8 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	svc.must(p.stop())
 }
 
-// fillAccount gives the account as many tenants as a plan allows, with all mailboxes that fit. It
-// returns their addresses.
+// fillAccount adds as many tenants to the account as a plan allows, and as many mailboxes to each
+// tenant as it can have. It returns the addresses of the mailboxes.
 func (svc *benchService) fillAccount() (addresses []string) {
 	svc.b.Helper()
 	ctx := svc.b.Context()
@@ -110,12 +110,12 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 			AccountEnabled: true, CreatedAt: time.Now()})
 	}
 	svc.must(store.SaveDiscovery(svc.b.Context(), owner, id, found))
-	held, err := store.Mailboxes(svc.b.Context(), owner, id)
+	stored, err := store.Mailboxes(svc.b.Context(), owner, id)
 	svc.must(err)
-	for i := range held {
-		held[i].Provisioned, held[i].Observed.Stage = true, time.Now()
+	for i := range stored {
+		stored[i].Provisioned, stored[i].Observed.Stage = true, time.Now()
 	}
-	svc.must(store.ConcludeMailboxes(svc.b.Context(), owner, held, nil))
+	svc.must(store.ConcludeMailboxes(svc.b.Context(), owner, stored, nil))
 	return addresses
 }
 

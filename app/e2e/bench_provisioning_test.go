@@ -185,8 +185,8 @@ func (svc *provisioningBench) addTenant(number int) error {
 			return err
 		}
 	}
-	held, err := svc.call(http.MethodGet, path+"/domains", nil)
-	for i, d := range held.objects("domains") {
+	stored, err := svc.call(http.MethodGet, path+"/domains", nil)
+	for i, d := range stored.objects("domains") {
 		svc.domains[number*chainPerTenant+i] = d.text("id")
 	}
 	return err

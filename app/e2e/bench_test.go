@@ -305,7 +305,7 @@ func benchWrites(b *testing.B, svc *benchService) {
 	})
 }
 
-// addMailboxes gives each tenant a mailbox and returns the paths.
+// addMailboxes adds a mailbox to each tenant and returns the paths of the mailboxes.
 func (svc *benchService) addMailboxes() (paths []string) {
 	svc.b.Helper()
 	ctx := svc.b.Context()
@@ -319,9 +319,9 @@ func (svc *benchService) addMailboxes() (paths []string) {
 		svc.must(store.SaveDiscovery(ctx, accounts[0].ID, tenant.GUID(id), ports.Found{Began: time.Now(), Mailboxes: []mailbox.Platform{
 			{ObjectID: address, DisplayName: "Ana", Address: address, PrincipalName: address, AccountEnabled: true, CreatedAt: time.Now()},
 		}}))
-		held, err := store.Mailboxes(ctx, accounts[0].ID, tenant.GUID(id))
+		stored, err := store.Mailboxes(ctx, accounts[0].ID, tenant.GUID(id))
 		svc.must(err)
-		paths = append(paths, "/v1/tenants/"+id+"/mailboxes/"+held[0].ID)
+		paths = append(paths, "/v1/tenants/"+id+"/mailboxes/"+stored[0].ID)
 	}
 	return paths
 }

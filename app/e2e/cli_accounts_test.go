@@ -225,7 +225,7 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	events := c.checkAudit("account.create", "key.create", "tenant.assign", "tenant.release", "tenant.release", "key.revoke", "account.close")
 	released := events[3].at("details.tenant_id").(string) + events[4].at("details.tenant_id").(string)
 	if !strings.Contains(released, h.guid) || !strings.Contains(released, managed.guid) {
-		t.Errorf("the record forgets which tenants were released: %v", events)
+		t.Errorf("the audit does not have the released tenants: %v", events)
 	}
 }
 
@@ -266,7 +266,7 @@ func (c caller) checkAudit(want ...string) []object {
 		actions = append(actions, events[i].text("action"))
 	}
 	if strings.Join(actions, " ") != strings.Join(want, " ") {
-		c.t.Errorf("on record are %v, want %v", actions, want)
+		c.t.Errorf("the audited actions are %v, want %v", actions, want)
 	}
 	for i, j := 0, len(events)-1; i < j; i, j = i+1, j-1 {
 		events[i], events[j] = events[j], events[i]
@@ -311,7 +311,7 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 		t.Errorf("the table:\n%s", table.stdout)
 	}
 	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout + table.stdout) {
-		t.Errorf("a key is on record:\n%s", raw.stdout)
+		t.Errorf("the audit contains a key:\n%s", raw.stdout)
 	}
 	for _, tt := range []struct {
 		count int

@@ -86,7 +86,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
 		checkValues(t, key, object{"account_id": made["account_id"], "form": "trial", "name": "for tests"})
 		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
-			t.Error("the key has another form")
+			t.Error("the key has a different form")
 		}
 	}
 	const firstTenant = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -218,7 +218,7 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	bob := caller{client: server, key: other}
 	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
 	runTenantry(t, env, "tenant", "assign", "--tenant", second, "--account", id).checkFailure(t, cli.ExitRefused)
-	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already held
+	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already assigned
 
 	const zone = "withdrawn.test"
 	must(t, r.zones.Add(zone, "manual"))

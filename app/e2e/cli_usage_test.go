@@ -47,7 +47,7 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 }
 
 // TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the help to
-// read. They are JSON if the flag for JSON output is given, at any position.
+// read. They are JSON if the flag for JSON output is set, at any position.
 func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -107,9 +107,9 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	}
 }
 
-// TestCommandsOfOperatorsMakeNoDatabase checks that a command in the wrong folder fails and creates
-// no database. The error names the missing file and the remedies.
-func TestCommandsOfOperatorsMakeNoDatabase(t *testing.T) {
+// TestCommandsOfOperatorsCreateNoDatabase checks that a command in the wrong folder fails and
+// creates no database. The error names the missing file and the remedies.
+func TestCommandsOfOperatorsCreateNoDatabase(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	for _, args := range [][]string{
@@ -126,7 +126,7 @@ func TestCommandsOfOperatorsMakeNoDatabase(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
-		t.Errorf("a command made the data folder: %v", err)
+		t.Errorf("a command created the data folder: %v", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestHelpGroupsCommands(t *testing.T) {
 	for _, want := range []string{"Usage:\n  tenantry COMMAND\n", "\nServe:\n", "\n  serve ", "\nOperate:\n", "\n  account ", "\n  doctor ", "\nDevelop:\n", "\n  dev ", "\nMore:\n", "\n  help "} {
 		next := strings.Index(help.stdout, want)
 		if next <= at {
-			t.Fatalf("%q is missing or in another place:\n%s", want, help.stdout)
+			t.Fatalf("%q is missing or in a different position:\n%s", want, help.stdout)
 		}
 		at = next
 	}

@@ -112,24 +112,24 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 	checkValues(t, h.get(h.path("/domains")).objects("domains")[0], object{"id": domain["id"], "domain_name": zone})
 	checkValues(t, h.get(h.path("/mailboxes")).objects("mailboxes")[0], object{"id": box["id"]})
 	if list := c.get("/v1/tenants"); list.at("count") != 2.0 {
-		t.Errorf("holds %s", list.raw)
+		t.Errorf("the account has %s", list.raw)
 	}
 }
 
 func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
-	holder, other := c.newAccount(nil), c.newAccount(nil)
-	h := holder.newTenant(nil).connect()
+	owner, other := c.newAccount(nil), c.newAccount(nil)
+	h := owner.newTenant(nil).connect()
 	v := newBrowser(t)
 	offer := v.openConfirmation(accountTenant{other, h.guid, h.admin})
 	done := v.submit(offer, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, done)
-	if done.status != http.StatusConflict || strings.Contains(done.text, holder.email) || strings.Contains(done.text, holder.id) {
+	if done.status != http.StatusConflict || strings.Contains(done.text, owner.email) || strings.Contains(done.text, owner.id) {
 		t.Errorf("%d %s", done.status, done.text)
 	}
 	other.checkTenants()
-	holder.checkTenants(h.guid)
+	owner.checkTenants(h.guid)
 	h.expect("DELETE", h.path(""), nil, 200, "")
 	accountTenant{other, h.guid, h.admin}.connect() // released, so it can be connected
 }

@@ -26,7 +26,7 @@ import (
 type databaseService struct {
 	accountResources
 	service *serviceFixture
-	db      *sql.DB // a direct connection, not the server's route
+	db      *sql.DB // a direct connection to the database
 }
 
 func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService {
@@ -150,7 +150,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	stop()
 	writers.Wait()
 	if refused.Load() == 0 {
-		t.Error("no write met the crash")
+		t.Error("no write was in progress at the crash")
 	}
 	for i, m := range all {
 		stored := o.storedLimit(m.text("id"))
@@ -240,7 +240,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 
 // commitCutter is a TCP proxy in front of the database that can cut a connection in the middle of a
 // COMMIT: before the database receives it, or after the database executed it and before the
-// response arrives. The service cannot tell the two cases apart.
+// response arrives. The service cannot distinguish the two cases.
 type commitCutter struct {
 	listener net.Listener
 	to       string
@@ -360,7 +360,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	}
 	for _, done := range []bool{false, true} {
 		if done {
-			o.useNewTenant() // a tenant holds at most 12 domains
+			o.useNewTenant() // a tenant has at most 12 domains
 		}
 		for skip := range most {
 			cuts += o.eachWrite(s, skip, done)

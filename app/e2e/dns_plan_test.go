@@ -193,7 +193,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	}
 	for _, provider := range []string{"microsoft365", "cloudflare"} {
 		if calls := c.control("GET", "/calls?provider="+provider, nil).raw; strings.TrimSpace(string(calls)) != "[]" {
-			t.Errorf("%s was asked: %s", provider, calls)
+			t.Errorf("%s was called: %s", provider, calls)
 		}
 	}
 	for call, n := range providerCalls(c.client) {
@@ -203,7 +203,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	}
 }
 
-// zoneRecords returns the records that the simulator holds of a zone.
+// zoneRecords returns the records of a zone at the simulator.
 func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 	t.Helper()
 	answer, err := http.Get(strings.TrimSuffix(c.url, "/client/v4") + "/_control/zones/" + zone + "/records")

@@ -154,7 +154,7 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 		checkValues(t, checks[id], object{"status": status})
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
-		t.Errorf("doctor made the data folder: %v", err)
+		t.Errorf("doctor created the data folder: %v", err)
 	}
 	table := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "doctor")
 	if table.code != cli.ExitRefused || table.stderr != "" || strings.Count(table.stdout, "fix: ") < 5 {
@@ -238,7 +238,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"database", "open to others", []string{"TENANTRY_DATABASE_URL=sqlite://" + copyTempFile(t, database, 0o644)}, doctor.Warning, "open to others", "^chmod 600 /"},
 		{"database", "another journal", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, "journal mode delete", "tenantry serve"},
 		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, `\d migrations are pending`, "tenantry migrate"},
-		{"migrations", "the database is away", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + nobody + "/x"}, doctor.Warning, "database comes first", "database"},
+		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + nobody + "/x"}, doctor.Warning, "database comes first", "database"},
 		{"keyset", "open to others", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(p.data, "keyset.json"), 0o644)}, doctor.Failed, "open to others", "^chmod 600 /"},
 		{"keyset", "no keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
 		{"keyset", "lost", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Failed, "database is in use", "backup"},

@@ -168,9 +168,9 @@ func hasFlag(c *cobra.Command, name string) bool {
 	return name == "help" || c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
 }
 
-// knownVariables returns a function that knows the variables of the settings and of the bundled
-// providers. It also knows the variables that are not settings: those of shell examples, of tests,
-// and one that Kubernetes sets.
+// knownVariables returns a function that reports whether a name is a known variable. The known
+// variables are those of the settings and of the bundled providers, those of shell examples and of
+// tests, and one that Kubernetes sets.
 func knownVariables(t *testing.T) func(string) bool {
 	t.Helper()
 	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST",
@@ -206,8 +206,8 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 }
 
-// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell, beside
-// a sandbox that is started as the README says.
+// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell, while a
+// sandbox runs that is started as the README says.
 func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")

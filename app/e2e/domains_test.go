@@ -172,7 +172,7 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 	for _, body := range []any{object{}, object{"domain": 7}, object{"domain": nil}, object{"domain": "a.example", "x": 1}, []string{"a.example"}} {
 		got := h.expect("POST", h.path("/domains"), body, 400, "invalid_request")
 		if len(got.objects("errors")) == 0 {
-			t.Errorf("%v: no places are named: %s", body, got.raw)
+			t.Errorf("%v: no invalid members are named: %s", body, got.raw)
 		}
 	}
 	got := h.post(h.path("/domains"), object{"domain": "notonmicrosoft-" + h.guid[:8] + ".com"})
@@ -180,9 +180,9 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 	checkValues(t, h.post(h.path("/domains"), object{"domain": "Bücher.example"}).object, object{"domain.domain_name": "xn--bcher-kva.example"})
 }
 
-// TestTenantHoldsAtMostTwelveDomains checks that the thirteenth domain is refused, also for
+// TestTenantHasAtMostTwelveDomains checks that the thirteenth domain is refused, also for
 // concurrent requests, and that an existing domain needs no further slot.
-func TestTenantHoldsAtMostTwelveDomains(t *testing.T) {
+func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	t.Parallel()
 	h := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
 	name := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, h.guid[:8]) }
@@ -222,16 +222,16 @@ func TestTenantHoldsAtMostTwelveDomains(t *testing.T) {
 func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
-	holder, other := c.newAccount(nil).newConnectedTenant(nil), c.newAccount(nil).newConnectedTenant(nil)
-	zone := holder.newZone()
-	holder.post(holder.path("/domains"), object{"domain": zone})
+	owner, other := c.newAccount(nil).newConnectedTenant(nil), c.newAccount(nil).newConnectedTenant(nil)
+	zone := owner.newZone()
+	owner.post(owner.path("/domains"), object{"domain": zone})
 	other.post(other.path("/domains"), object{"domain": zone})
 	other.publishRecords(zone)
 	other.post(other.domainPath(zone, "/verify"), nil)
 
-	holder.publishRecords(zone)
-	holder.expect("POST", holder.domainPath(zone, "/verify"), nil, 409, "domain_unavailable")
-	checkValues(t, holder.get(holder.domainPath(zone, "/dns")).object, object{"is_verified": false})
+	owner.publishRecords(zone)
+	owner.expect("POST", owner.domainPath(zone, "/verify"), nil, 409, "domain_unavailable")
+	checkValues(t, owner.get(owner.domainPath(zone, "/dns")).object, object{"is_verified": false})
 
 	third := c.newAccount(nil).newTenant(nil)
 	third.setBehaviour(object{"elsewhere": []string{zone}, "elsewhere_at": "add"})

@@ -17,7 +17,7 @@ import (
 )
 
 // enforcementHistory applies random events to a tenant with limits while the service is killed
-// repeatedly, and knows the state that must result.
+// repeatedly. It records the state that must result.
 type enforcementHistory struct {
 	*onboarding
 	random        *rand.Rand

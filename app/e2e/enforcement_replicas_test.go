@@ -21,7 +21,7 @@ import (
 )
 
 // enforcingReplicas are two services with one database, one Redis and one mail platform. They
-// enforce when the test tells them to.
+// enforce when the test calls the control interface.
 type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
@@ -158,18 +158,18 @@ func (r *enforcingReplicas) checkTraceBudget() {
 			break
 		}
 		if counted++; !v.Allowed || counted > 100 {
-			r.t.Fatalf("the trace is counted elsewhere: %+v", v)
+			r.t.Fatalf("the trace is counted in a different bucket: %+v", v)
 		}
 	}
 	if counted+1 == 100-left {
-		r.t.Error("what the replicas asked for is counted elsewhere")
+		r.t.Error("the requests of the replicas are counted in a different bucket")
 	}
 	before := []int{r.tracePages(0), r.tracePages(1)}
 	for i := range 2 * left {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
 	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != left || other < 2*left {
-		r.t.Errorf("%d pages of the tenant's trace were asked for, and %d of the other's", got, other)
+		r.t.Errorf("%d pages of the tenant's trace were requested, and %d of the other tenant's", got, other)
 	}
 	r.tenants[0].checkBlocked()
 }

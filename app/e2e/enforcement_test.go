@@ -68,7 +68,7 @@ func (l limitedTenant) checkBlocked(numbers ...int) {
 	}
 	rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
 	if len(rules) != 1 || rules[0]["enabled"] != (len(want) > 0) {
-		l.t.Fatalf("the platform holds %v, to block %v", rules, want)
+		l.t.Fatalf("the platform has the rules %v, and must block %v", rules, want)
 	}
 	if blocked, _ := rules[0]["blocks"].([]any); !slices.Equal(blocked, want) {
 		l.t.Errorf("blocked are %v, want %v", blocked, want)
@@ -227,7 +227,7 @@ func (h accountTenant) checkPlatformRules(n int) {
 	h.t.Helper()
 	rules := h.control("GET", "/tenants/"+h.guid, nil).objects("rules")
 	if len(rules) != n {
-		h.t.Errorf("the platform holds %v, want %d rules", rules, n)
+		h.t.Errorf("the platform has %v, want %d rules", rules, n)
 	}
 	for _, r := range rules {
 		if r["enabled"] != false {
@@ -274,7 +274,7 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	l.control("DELETE", "/faults", nil)
 	l.mustSync()
 	if later := headroom(object{"external_recipient_limit": 5000, "email_licenses": 0, "sends_today": 125, "remaining": 4875, "utilization_pct": 2.5}); later["estimated_at"] == first["estimated_at"] {
-		t.Errorf("estimated anew at %v", later["estimated_at"])
+		t.Errorf("estimated again at %v", later["estimated_at"])
 	}
 
 	// The next day begins with nothing sent, before the first count.

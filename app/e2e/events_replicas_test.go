@@ -82,8 +82,8 @@ func (r *logReplicas) server(i int) client {
 	return r.servers[i%2]
 }
 
-// killAlternately kills the two servers in turns, each after some writes, and starts them again. It
-// ends when the soak time is over or the sample is complete.
+// killAlternately kills the two servers alternately, each after some writes, and starts them again.
+// It returns when the soak time is over or the sample is complete.
 func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
 	r.t.Helper()
 	end, writes := time.Now().Add(soakTime), sampleWrites
@@ -133,7 +133,7 @@ func (r *logReplicas) write(writer int, stop <-chan struct{}) {
 }
 
 // read follows the log until the writers have ended and nothing is left. Readers have pages of
-// different sizes, some wait for events, and each goes on at the other server when one was killed.
+// different sizes, some wait for events, and each continues at the other server after a kill.
 func (r *logReplicas) read(reader int) (seen []object) {
 	cursor := ""
 	for i, deadline := reader, time.Now().Add(waitTimeout); time.Now().Before(deadline) && r.t.Context().Err() == nil; {

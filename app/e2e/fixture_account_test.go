@@ -89,7 +89,7 @@ func (o object) at(path string) any {
 	return v
 }
 
-// checkValues compares members of a response, given by their paths, with the wanted values.
+// checkValues compares members of a response with the wanted values. want is keyed by path.
 func checkValues(t *testing.T, o object, want object) {
 	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
@@ -113,7 +113,7 @@ func checkMembers(t *testing.T, what string, o any, names string) {
 	}
 }
 
-// accountTenant is a simulated tenant and the account that holds it or will hold it.
+// accountTenant is a simulated tenant, and the account to which it is or will be connected.
 type accountTenant struct {
 	caller
 	guid, admin string

@@ -105,8 +105,8 @@ func (p *page) readNode(n *html.Node) {
 	}
 }
 
-// answerConsent answers the consent page behind a link as an administrator. It returns the address
-// to which the platform redirects the browser.
+// answerConsent opens a consent link and answers the page as an administrator. It returns the
+// address to which the platform redirects the browser.
 func (v *browser) answerConsent(link, username, decision string) string {
 	v.t.Helper()
 	p := v.submit(v.open(link), url.Values{"username": {username}, "decision": {decision}})
@@ -129,7 +129,7 @@ func (v *browser) openConfirmation(h accountTenant) page {
 	callback := v.open(v.answerConsent(link, h.admin, "accept"))
 	p := v.open(v.signIn(callback.location, h.admin).location)
 	if p.status != http.StatusOK {
-		v.t.Fatalf("no confirmation is asked for: %d %s", p.status, p.text)
+		v.t.Fatalf("the page does not ask for a confirmation: %d %s", p.status, p.text)
 	}
 	return p
 }
@@ -257,7 +257,7 @@ func (a *administrator) openConfirmation(c client, key string) {
 	a.openConfirmationFrom(link.text("connect_url"))
 }
 
-// openConfirmationFrom walks from a given connect link to the confirmation page.
+// openConfirmationFrom walks from this connect link to the confirmation page.
 func (a *administrator) openConfirmationFrom(link string) {
 	a.t.Helper()
 	a.open(link)
@@ -285,6 +285,6 @@ func (a *administrator) parameter(name string) string {
 			return u.Query().Get(name)
 		}
 	}
-	a.t.Fatalf("the browser carried no %s", name)
+	a.t.Fatalf("no address of the browser had a %s", name)
 	return ""
 }

@@ -29,8 +29,8 @@ var must = apptest.Must
 // waitTimeout is how long a test waits for an event. Only a process that hangs takes this long.
 const waitTimeout = 5 * time.Minute
 
-// programs is a folder of $TENANTRY_TEST_BIN. It holds the binary of the service, and the plugins
-// in the subfolder plugins. `make test-programs` builds them without the race detector, which makes
+// programs is a folder of $TENANTRY_TEST_BIN. It has the binary of the service, and the plugins in
+// the subfolder plugins. `make test-programs` builds them without the race detector, which makes
 // the embedded database many times slower.
 type programs struct{ folder, binary string }
 
@@ -161,7 +161,7 @@ func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, 
 	return got, err
 }
 
-// tryWithKey is tryDo with a given Idempotency-Key, for writes that are sent again.
+// tryWithKey is tryDo with this Idempotency-Key, for writes that are sent again.
 func (c client) tryWithKey(idempotencyKey, method, url, key string, body any) (reply, error) {
 	payload := []byte(nil)
 	if body != nil {
@@ -224,5 +224,5 @@ func (c client) eventually(what string, good func() bool) {
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	c.t.Fatalf("waited %s in vain: %s", waitTimeout, what)
+	c.t.Fatalf("did not happen within %s: %s", waitTimeout, what)
 }

@@ -44,7 +44,7 @@ func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
 	return path
 }
 
-// copyTempFile copies a file and gives the copy a different mode.
+// copyTempFile copies a file. The copy has this mode.
 func copyTempFile(t *testing.T, path string, mode os.FileMode) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -22,7 +22,7 @@ type mailboxTenant struct {
 	mailboxes []object // as the API lists them
 }
 
-// newMailboxTenant creates a tenant with mailboxes in a new account. A domain holds at most three
+// newMailboxTenant creates a tenant with mailboxes in a new account. A domain has at most three
 // mailboxes.
 func (c caller) newMailboxTenant(locals ...string) mailboxTenant {
 	c.t.Helper()

@@ -210,9 +210,9 @@ func (j *journey) remove(ids map[string]string) {
 		j.do("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
 	})
 	j.checkPlatformMailboxes(j.zones[0], "max", "lise")
-	held := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
-	if len(held) != 1 || held[0].text("name") != j.zones[0] {
-		j.t.Errorf("the platform holds the domains %v", held)
+	left := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
+	if len(left) != 1 || left[0].text("name") != j.zones[0] {
+		j.t.Errorf("the platform has the domains %v", left)
 	}
 	var deleted reply
 	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
@@ -220,7 +220,7 @@ func (j *journey) remove(ids map[string]string) {
 		// The tenant is deleted even if the platform cannot remove its rules. The answer names
 		// them.
 		if !strings.Contains(deleted.text("message"), rule.text("name")) {
-			j.t.Errorf("the platform holds the rule %v, and the answer is %s", rule, deleted.raw)
+			j.t.Errorf("the platform has the rule %v, and the answer is %s", rule, deleted.raw)
 		}
 	}
 }

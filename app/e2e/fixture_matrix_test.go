@@ -109,7 +109,7 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 	return f
 }
 
-// rotateKey gives the account a new API key and returns the old one.
+// rotateKey rotates the API key of the account and returns the old one.
 func (m *matrixAccount) rotateKey() (old string) {
 	old = m.key
 	m.key = m.post("/api-key/rotate?user_email="+m.email, nil).text("api_key")

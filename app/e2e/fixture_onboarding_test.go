@@ -118,7 +118,7 @@ func (e *onboarding) checkOutcome() {
 	done, unsure := e.operationCounts()
 	for operation, want := range writesExpectedOnce {
 		if done[operation] > want || done[operation]+unsure[operation] < want {
-			e.t.Errorf("%s was done %d times (and perhaps %d more), want %d (after %v)", operation, done[operation], unsure[operation], want, e.hitFailpoints)
+			e.t.Errorf("%s was done %d times (and possibly %d more), want %d (after %v)", operation, done[operation], unsure[operation], want, e.hitFailpoints)
 		}
 	}
 	domains, mailboxes := e.platformState(e.tenant)
@@ -146,7 +146,8 @@ func (e *onboarding) checkOutcome() {
 	e.checkEqual("next step", h.nextStep(), nil)
 }
 
-// checkDomainSlots adds domains up to the limit of 12: a crash must not have lost or gained a slot.
+// checkDomainSlots adds domains up to the limit of 12. A crash must not have changed the number of
+// free slots.
 func (e *onboarding) checkDomainSlots() {
 	e.t.Helper()
 	h := e.accountTenant()
@@ -302,7 +303,7 @@ func (m *restartingSandbox) operationCounts() (done, unsure map[string]int) {
 	return done, unsure
 }
 
-// platformState returns the tenant's domains and mailboxes as the simulator holds them.
+// platformState returns the tenant's domains and mailboxes at the simulator.
 func (m *restartingSandbox) platformState(tenant string) (domains, mailboxes []object) {
 	m.t.Helper()
 	held := m.control("GET", "/tenants/"+tenant, nil)

@@ -271,8 +271,8 @@ func privateSandbox(t *testing.T, args ...string) caller {
 	return seededAccount(t, ready)
 }
 
-// onBothDatabases runs a test in the given sandbox on SQLite, and in a private sandbox on
-// PostgreSQL.
+// onBothDatabases runs a test on SQLite, in the sandbox that the function sqlite returns, and on
+// PostgreSQL, in a private sandbox.
 func onBothDatabases(t *testing.T, sqlite func(*testing.T) caller, test func(*testing.T, caller)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) caller{

@@ -142,7 +142,7 @@ func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
 		encoded, prefixed := strings.CutPrefix(text, "whsec_")
 		key, err := base64.StdEncoding.DecodeString(encoded)
 		if !prefixed || err != nil || len(key) != 32 {
-			t.Fatalf("a secret has %d characters and is no whsec_ with 32 bytes: %v", len(text), err)
+			t.Fatalf("a secret has %d characters and is not whsec_ with 32 bytes: %v", len(text), err)
 		}
 		mac := hmac.New(sha256.New, key)
 		_, _ = io.WriteString(mac, m.id+"."+m.timestamp+"."+string(m.body))

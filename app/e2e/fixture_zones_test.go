@@ -30,7 +30,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// zoneHost holds zones: a DNS provider, its plugin and public DNS.
+// zoneHost hosts zones: a DNS provider, its plugin and public DNS.
 type zoneHost interface {
 	// put replaces the records of a zone directly at the provider.
 	put(t testing.TB, zone string, records []zoneLine)
@@ -58,7 +58,7 @@ func startDNSPlugin(t testing.TB, name string, c wire.Connection) ports.DNSProvi
 	return host.DNS(name, func(context.Context) (wire.Connection, error) { return c, nil })
 }
 
-// powerDNSHost is a real PowerDNS server. It is also the resolver for the zones that it holds.
+// powerDNSHost is a real PowerDNS server. It is also the resolver for the zones that it hosts.
 type powerDNSHost struct {
 	server *testserver.PowerDNS
 	reader ports.DNSReader
@@ -179,7 +179,7 @@ func (p *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte
 	return raw
 }
 
-// These marks at the end of a record stand for settings of Cloudflare.
+// These marks at the end of a record are settings of Cloudflare.
 const flattenedMark, proxiedMark = " (flattened)", " (proxied)"
 
 var cloudflareCases = []zoneCase{

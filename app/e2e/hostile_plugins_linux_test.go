@@ -26,7 +26,7 @@ type hostilePlugin struct {
 	// status and code are the answer of the API to the request that tests the credential.
 	status int
 	code   string
-	// cause is the cause that the log gives for the failed call.
+	// cause is the cause of the failed call in the log.
 	cause string
 	// says are texts of one further log line about the plugin, unless there are none.
 	says []string
@@ -42,10 +42,10 @@ var hostilePlugins = []hostilePlugin{
 	{"hangs", http.StatusGatewayTimeout, "provider_timeout", "plugin_deadline", nil},
 }
 
-// TestServiceSurvivesHostilePlugins starts a service with plugins that lie, hang, die and tell
-// secrets, and calls each of them. Each request gets the documented error. The service stays ready,
-// the mail platform answers, and the log names each plugin and no secret. The plugin that hangs is
-// called first, so that all else happens while its call waits.
+// TestServiceSurvivesHostilePlugins starts a service with plugins that send wrong answers, hang,
+// exit and print secrets, and calls each of them. Each request gets the documented error. The
+// service stays ready, the mail platform answers, and the log names each plugin and no secret. The
+// plugin that hangs is called first, so that all other calls are made while its call waits.
 func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -60,7 +60,7 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 			t.Errorf("%s: /readyz answers %d %s", during, ready.status, ready.raw)
 		}
 		if link := c.get("/v1/tenants/connect-url").text("connect_url"); link == "" {
-			t.Errorf("%s: the mail platform gives no link", during)
+			t.Errorf("%s: the mail platform returns no link", during)
 		}
 	}
 	request := func(h hostilePlugin) func() {
@@ -158,7 +158,7 @@ func startedProcess(t *testing.T, logs, plugin string) int {
 	t.Helper()
 	found := regexp.MustCompile(`"plugin started","plugin":"` + plugin + `".*"pid":(\d+)`).FindStringSubmatch(logs)
 	if found == nil {
-		t.Fatalf("the log does not tell the process of %s", plugin)
+		t.Fatalf("the log does not contain the process id of %s", plugin)
 	}
 	pid, err := strconv.Atoi(found[1])
 	must(t, err)

@@ -63,7 +63,7 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 			f.t.Fatalf("%s %s: %v", method, path, errs[i])
 		case got.status == http.StatusConflict && got.code() == "idempotency_request_in_progress":
 		case got.status != status || answer.raw != nil && !bytes.Equal(got.raw, answer.raw):
-			f.t.Fatalf("%s %s: %d %s\nbeside %s", method, path, got.status, got.raw, answer.raw)
+			f.t.Fatalf("%s %s: %d %s\nand %s", method, path, got.status, got.raw, answer.raw)
 		default:
 			answer = got
 			if got.header.Get("Idempotency-Replayed") == "" {
@@ -72,7 +72,7 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 		}
 	}
 	if first != 1 {
-		f.t.Fatalf("%s %s was answered %d times anew", method, path, first)
+		f.t.Fatalf("%s %s has %d answers that are not replays", method, path, first)
 	}
 	return answer
 }
@@ -158,9 +158,9 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	})
 }
 
-// TestReplicaTakesOverAfterACrash kills a server on PostgreSQL that holds an Idempotency-Key,
+// TestReplicaTakesOverAfterACrash kills a server on PostgreSQL that has claimed an Idempotency-Key,
 // before and after the write. A different server answers idempotency_request_in_progress until the
-// lease ends, then completes the request, and nothing is done twice.
+// lease expires. Then it completes the request, and nothing is done twice.
 func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, failpointBuild))
@@ -180,7 +180,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 		p, c := r.serve(append(env, "TENANTRY_FAILPOINTS="+point))
 		_, err := c.tryWithKey(points[point], "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": points[point]})
 		if err == nil {
-			t.Fatalf("%s: a server that should have died answered", point)
+			t.Fatalf("%s: a server answered after its failpoint", point)
 		}
 		<-p.done
 	}
@@ -205,13 +205,13 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	checkDeletionTakeover(t, r, other, env, guid)
 }
 
-// checkDeletionTakeover checks that a different server answers a deletion at once, if a server died
-// after it deleted the tenant.
+// checkDeletionTakeover checks that a different server answers a deletion at once, if a server was
+// killed after it deleted the tenant.
 func checkDeletionTakeover(t *testing.T, r *serviceFixture, other client, env []string, guid string) {
 	t.Helper()
 	p, c := r.serve(append(env, "TENANTRY_FAILPOINTS=after delete tenant"))
 	if _, err := c.tryWithKey("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil); err == nil {
-		t.Fatal("a server that should have died answered")
+		t.Fatal("a server answered after its failpoint")
 	}
 	<-p.done
 	got, err := other.tryWithKey("delete", "DELETE", other.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil)
@@ -221,7 +221,7 @@ func checkDeletionTakeover(t *testing.T, r *serviceFixture, other client, env []
 	}
 }
 
-// checkTakeover repeats the request of a dead server until it succeeds.
+// checkTakeover sends the request of the killed server to a different server until it succeeds.
 func checkTakeover(t *testing.T, other client, guid, point, zone string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {

@@ -204,7 +204,7 @@ func TestSlowSendingPlatformAnswers504(t *testing.T) {
 }
 
 // TestMailboxGetsOneSignInLink sends 50 requests at once, half of them for each of two
-// integrations. One request gets a link, and one platform is asked for one link.
+// integrations. One request gets a link, and only one platform creates a link.
 func TestMailboxGetsOneSignInLink(t *testing.T) {
 	t.Parallel()
 	for name, start := range sendingSandboxes(t) {
@@ -235,7 +235,7 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 			}
 			started := countOf(c.operationsAt("instantly"), "start_sign_in") + countOf(c.operationsAt("salesblink"), "start_sign_in")
 			if links != 1 || started != 1 {
-				t.Errorf("%d links, asked for %d times", links, started)
+				t.Errorf("%d links, requested %d times at the platforms", links, started)
 			}
 		})
 	}

@@ -139,9 +139,9 @@ func sendingSandboxes(t *testing.T) map[string]func(t *testing.T) caller {
 	}
 }
 
-// TestMailboxConnectionStates takes sessions and connections through all their states, at each
-// platform with OAuth.
-func TestMailboxConnectionStates(t *testing.T) {
+// TestMailboxConnectionsPassThroughAllStates takes sessions and connections through all their
+// states, at each platform with OAuth.
+func TestMailboxConnectionsPassThroughAllStates(t *testing.T) {
 	t.Parallel()
 	for name, start := range sendingSandboxes(t) {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func (i testIntegration) checkDisconnect() {
 	asked := i.countCalls(0)
 	i.expect("DELETE", i.mailboxPath(0, ""), nil, 200, "")
 	if now := i.countCalls(0); now != asked {
-		i.t.Errorf("what is disconnected was asked for %d times more", now-asked)
+		i.t.Errorf("the platform was called %d times more for a disconnected mailbox", now-asked)
 	}
 	i.expect("DELETE", i.path(""), nil, 200, "") // mailbox 2 is still connected
 	other := i.addIntegration("instantly")

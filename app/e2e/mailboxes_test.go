@@ -52,7 +52,7 @@ func (h accountTenant) checkPlatformMailboxes(zone string, locals ...string) {
 	h.t.Helper()
 	atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes")
 	if len(atPlatform) != len(locals) {
-		h.t.Errorf("the platform holds %v, want %v", atPlatform, locals)
+		h.t.Errorf("the platform has %v, want %v", atPlatform, locals)
 	}
 	for _, m := range atPlatform {
 		if m["enabled"] != true || m["password_set"] != true || !strings.HasSuffix(m.text("address"), "@"+zone) {
@@ -83,9 +83,9 @@ func (h accountTenant) checkUsage(path string) {
 	checkValues(t, h.get(path+"/usage").object, object{"display_name": "Ada K.", "daily_send_limit": 25})
 }
 
-// TestDomainHoldsAtMostThreeMailboxes checks that existing addresses need no further slot, and that
-// the limit holds for concurrent requests.
-func TestDomainHoldsAtMostThreeMailboxes(t *testing.T) {
+// TestDomainHasAtMostThreeMailboxes checks that existing addresses need no further slot, and that
+// the limit applies to concurrent requests.
+func TestDomainHasAtMostThreeMailboxes(t *testing.T) {
 	t.Parallel()
 	h := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone := h.newVerifiedDomain()
@@ -167,7 +167,7 @@ func TestInvalidMailboxRequestsAreRefused(t *testing.T) {
 			got := h.withT(t).expect("POST", h.path("/mailboxes"), tt.body, tt.status, tt.code)
 			if body, ok := tt.body.(object); ok {
 				if password, ok := body["account_password"].(string); ok && strings.Contains(string(got.raw), password) {
-					t.Error("the password comes back")
+					t.Error("the answer contains the password")
 				}
 			}
 		})

@@ -48,7 +48,7 @@ func (a attempt) variants(param string, values ...string) (all []attempt) {
 }
 
 func (a attempt) withAuthorization(values ...string) attempt {
-	a.auth = append([]string{}, values...) // empty is no header; nil would be the account's key
+	a.auth = append([]string{}, values...) // an empty list means no header; nil would mean the account's key
 	return a
 }
 
@@ -307,8 +307,8 @@ func (a attempt) withIdempotencyKeys(keys ...string) attempt {
 // matrixPlatform is the sending platform of all integrations in the matrix.
 const matrixPlatform = "instantly"
 
-// addIntegrations gives each account an integration with an open session for its mailbox. Account a
-// also gets the resources that conditions name.
+// addIntegrations adds an integration with an open session for its mailbox to each account. Account
+// a also gets the resources that conditions name.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
 	for _, e := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {

@@ -93,7 +93,7 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 	for name := range listed {
 		if !exist[name] && !slices.Contains(otherRoutes, name) && name != consentCallback {
-			t.Errorf("the matrix knows %s, the document does not", name)
+			t.Errorf("the matrix has %s, the document does not", name)
 		}
 	}
 	tests := declaredTests(t)
@@ -102,7 +102,7 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	}
 	for _, condition := range slices.Sorted(maps.Keys(conditionTests)) {
 		if !tests[conditionTests[condition]] {
-			t.Errorf("%s is said to be shown by %s, which does not exist", condition, conditionTests[condition])
+			t.Errorf("the test of %s is %s, which does not exist", condition, conditionTests[condition])
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 	r.rows++
 	attempts := r.attempts(row.op, row.condition)
 	if len(attempts) == 0 {
-		t.Fatal("no request is known for this condition")
+		t.Fatal("no request is defined for this condition")
 	}
 	for _, a := range attempts {
 		var original reply
@@ -165,14 +165,14 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 		r.traces[got.header.Get("X-Request-ID")] = row
 		row.checkAnswer(t, got, original)
 		if row.calls == "0" && calls > 0 {
-			t.Errorf("the mail platform was asked %d times", calls)
+			t.Errorf("the mail platform was called %d times", calls)
 		}
 		if row.writes == "none" && r.latest.rows != before.rows {
 			t.Errorf("rows have changed from\n%s\nto\n%s", before.rows, r.latest.rows)
 		}
 		for _, foreignValue := range r.otherAccountValues() {
 			if a.by.id != r.b.id && foreignValue != "" && bytes.Contains(bytes.ToLower(got.raw), []byte(strings.ToLower(foreignValue))) {
-				t.Errorf("%s belongs to somebody else: %s", foreignValue, got.raw)
+				t.Errorf("%s belongs to a different account: %s", foreignValue, got.raw)
 			}
 		}
 		r.answers[row.key(row.condition)] = append(r.answers[row.key(row.condition)], got.comparable())
@@ -183,7 +183,7 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 	}
 	for _, other := range all {
 		if row.status == "404" && other != all[0] {
-			t.Errorf("answered unlike its twin:\n%s\nand\n%s", other, all[0])
+			t.Errorf("the answers differ:\n%s\nand\n%s", other, all[0])
 		}
 	}
 }
@@ -326,7 +326,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	for trace, row := range r.traces {
 		statements := strings.Join(ran[trace], "\n")
 		if row.status == "401" && strings.HasPrefix(row.condition, "bad_key_format") && statements != "" {
-			t.Errorf("%s: a key of another form is looked up: %s", row.id, statements)
+			t.Errorf("%s: a key of a different form is looked up: %s", row.id, statements)
 		}
 		if row.status != "404" || row.op.path == "/debug/pprof/" {
 			continue
@@ -374,8 +374,8 @@ func (row matrixRow) testedElsewhere() string {
 	return conditionTests[row.condition]
 }
 
-// addWaitingRuns gives each owner a run whose job waits for a person, so that no worker processes
-// it.
+// addWaitingRuns adds a run to each owner. The job of the run waits for a person, so that no worker
+// processes it.
 func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})

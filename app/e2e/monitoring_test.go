@@ -143,7 +143,7 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 		if asked := labelValues.FindStringSubmatch(textAt(variable, "definition")); asked != nil {
 			check(textAt(variable, "name"), asked[1], asked[2])
 		} else if textAt(variable, "type") == "query" {
-			t.Errorf("%s asks %q", textAt(variable, "name"), textAt(variable, "definition"))
+			t.Errorf("%s has the query %q", textAt(variable, "name"), textAt(variable, "definition"))
 		}
 	}
 	for _, annotation := range objectAt(d, "annotations").objects("list") {
@@ -261,8 +261,9 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
-// knownValues returns all values that a label of a metric can have. It knows them for outcomes, and
-// for states and domains, which the metric always shows. For other labels it returns nil.
+// knownValues returns all values that a label of a metric can have, for the labels outcome, state
+// and domain. The metric always shows all states and domains. For other labels knownValues returns
+// nil.
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":

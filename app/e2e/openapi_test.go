@@ -107,7 +107,7 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 			return err
 		}
 	}
-	if !d.knows(method, path) {
+	if !d.hasOperation(method, path) {
 		return nil
 	}
 	asked, err := http.NewRequest(method, "http://localhost"+path, http.NoBody)
@@ -189,8 +189,8 @@ func checkWorkspaces(got reply) error {
 	return nil
 }
 
-// knows reports whether the document has the operation of a request.
-func (d document) knows(method, path string) bool {
+// hasOperation reports whether the document has the operation of a request.
+func (d document) hasOperation(method, path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	return slices.ContainsFunc(d.operations, func(op operation) bool {
 		return op.method == method && pathMatches(strings.Split(op.path, "/"), strings.Split(path, "/"))

@@ -119,7 +119,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 		name := op.method + " " + op.path
 		params := pathParameters(op.path)
 		if len(params) == 0 && unownedOperations[name] == "" {
-			t.Errorf("%s names nothing owned, and nothing says why that is well", name)
+			t.Errorf("the path of %s names no owned resource, and unownedOperations does not list it", name)
 		}
 		for _, param := range params {
 			if notFoundCodes[param] == "" || one.ids[param] == "" {
@@ -134,7 +134,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 	for _, provider := range []string{"microsoft365", "cloudflare", "instantly"} {
 		if calls := c.operationsAt(provider); len(calls) != 0 {
-			t.Errorf("%s was asked %v", provider, calls)
+			t.Errorf("%s was called: %v", provider, calls)
 		}
 	}
 	for _, e := range []accountResources{one, two} {
@@ -253,7 +253,7 @@ func (e accountResources) checkIndistinguishable(t *testing.T, other accountReso
 			first = got.comparable()
 		}
 		if got.comparable() != first {
-			t.Errorf("%q is answered unlike another account's:\n%s\nand\n%s", value, got.comparable(), first)
+			t.Errorf("the answer to %q differs from the one to an id of a different account:\n%s\nand\n%s", value, got.comparable(), first)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 		t.Errorf("the answers differ: %v", slices.Collect(maps.Keys(answers)))
 	}
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); strings.TrimSpace(string(calls.raw)) != "[]" {
-		t.Errorf("the platform was asked: %s", calls.raw)
+		t.Errorf("the platform was called: %s", calls.raw)
 	}
 }
 

@@ -136,9 +136,9 @@ func (c timedOperation) distinguishable(s *stopwatch, own, other accountResource
 	return differ
 }
 
-// TestForeignIDsTakeTheSameTime checks that the duration of a refusal does not tell foreign,
-// unknown and malformed ids apart. Only a soak measures enough requests, and no other test runs
-// beside it. A difference counts only if two measurements show it, because a difference that the
+// TestForeignIDsTakeTheSameTime checks that the durations of refusals do not distinguish foreign,
+// unknown and malformed ids. Only a soak measures enough requests, and no other test runs at the
+// same time. A difference counts only if two measurements show it, because a difference that the
 // code causes occurs in each. A short run only checks the requests.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedPairs
@@ -161,7 +161,7 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 				}
 				for _, pair := range class.distinguishable(s, own, other, rounds) {
 					if slices.Contains(first, pair) {
-						t.Errorf("%s %s: %s can be told apart", class.op.method, class.op.path, pair)
+						t.Errorf("%s %s: %s can be distinguished", class.op.method, class.op.path, pair)
 					}
 				}
 			}
@@ -169,7 +169,7 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	}
 }
 
-// The bounds above which a caller could tell two kinds of requests apart by their duration.
+// The bounds above which a caller could distinguish two kinds of requests by their duration.
 const (
 	noticeableT   = 4.5
 	noticeableGap = 0.05 // relative to the smaller median

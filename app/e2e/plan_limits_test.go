@@ -20,8 +20,8 @@ func (c caller) setPlan(plan object) {
 	c.control("POST", "/accounts/"+c.id+"/plan", plan)
 }
 
-// TestLapsedPlanAnswers402 checks that 402 comes before all other checks of the account, on every
-// operation, and that no data is lost.
+// TestLapsedPlanAnswers402 checks that every operation answers 402 before all other checks of the
+// account, and that no data is lost.
 func TestLapsedPlanAnswers402(t *testing.T) {
 	t.Parallel()
 	h := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
@@ -236,7 +236,7 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 		ready[i].openConfirmation(c, pair.key)
 	}
 	got := pair.sendConcurrently(func(i int, _ client) reply {
-		// The confirmation goes to the server that did not serve the page.
+		// The confirmation is sent to the server that did not serve the page.
 		ready[i].submitWhileUnavailable(t, "connect", pair.servers[(i+1)%2].ready.APIURL)
 		return reply{status: ready[i].status}
 	})

@@ -222,7 +222,7 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 				return h.call("POST", h.path("/domains"), object{"domain": zone}).status == 200
 			})
 			if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 1 {
-				t.Errorf("the platform holds %v", atPlatform)
+				t.Errorf("the platform has %v", atPlatform)
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func checkLostWriteAnswers(t *testing.T, c caller) {
 		h.checkPlatformMailboxes(zone, "ada")
 	})
 	if atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("domains"); len(atPlatform) != 3 {
-		t.Errorf("the platform holds %v", atPlatform)
+		t.Errorf("the platform has %v", atPlatform)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// lagMS returns how far the replicas lag. A soak draws it.
+// lagMS returns the lag of the replicas in milliseconds. In a soak the lag is random.
 func lagMS(r *rand.Rand) int {
 	if soak.On() {
 		return 200 + r.IntN(8000)
@@ -87,9 +87,9 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 	}
 }
 
-// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and removes its rule, while reads
-// at Exchange return the state of the beginning. The platform has each change at once, and no rule is
-// left that no read shows.
+// TestRulesAreChangedWhileReplicasLag blocks and unblocks a mailbox and removes its rule, while
+// reads at Exchange return the state of the beginning. The platform has each change at once, and no
+// rule is left that no read shows.
 func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// platformTargets are the calls that a drawn fault concerns.
+// platformTargets are the calls that a fault of drawFault can concern.
 var platformTargets = []object{
 	{"operation": "token"},
 	{"match": "GET /graph/"}, {"match": "POST /graph/"}, {"match": "PATCH /graph/"},

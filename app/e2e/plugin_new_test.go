@@ -189,7 +189,7 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 			i.checkConnection(0, "connected")
 			plugin.upgrade(c, p)
 			if !i.hasAccount(0) {
-				t.Error("the platform of the plugin has no account of the mailbox, or forgot it")
+				t.Error("the platform of the plugin has no account of the mailbox")
 			}
 			i.expect("DELETE", i.mailboxPath(0, ""), nil, http.StatusOK, "")
 			if i.hasAccount(0) {

@@ -38,7 +38,7 @@ func TestProductionPageWorks(t *testing.T) {
 	m.runBlocks(steps[11][1:]...)
 	m.runBlocks(`curl -sS --fail -X POST -H "Authorization: Bearer $KEY" -H "Idempotency-Key: second" "$PUBLIC_URL/v1/tenants/$TENANT/sync"`)
 	if !strings.Contains(p.logs.String(), "credential reloaded") {
-		t.Error("the new certificate was not taken up")
+		t.Error("the service did not load the new certificate")
 	}
 	m.runBlocks(steps[12]...)
 	m.checkMode("opt/current/tenantry", 0o755)

@@ -96,7 +96,7 @@ func (h accountTenant) checkZoneRecords(zone string) {
 		}
 	}
 	if len(seen) != len(want) {
-		h.t.Errorf("the zone holds %v", seen)
+		h.t.Errorf("the zone has %v", seen)
 	}
 }
 

@@ -83,8 +83,8 @@ func (p *proxyFixture) checkProxy() {
 	p.checkConnect(key)
 }
 
-// checkClientAddress checks that a key that is limited to a network is held against the address of
-// the client that the proxy saw, whatever the client writes into the header.
+// checkClientAddress checks that the service compares the network of a key with the client address
+// that the proxy saw, whatever the client writes into the header.
 func (p *proxyFixture) checkClientAddress() {
 	p.t.Helper()
 	for network, status := range map[string]int{clientAddress + "/32": http.StatusOK, "192.0.2.0/24": http.StatusUnauthorized, "127.0.0.1/32": http.StatusUnauthorized} {
@@ -96,7 +96,7 @@ func (p *proxyFixture) checkClientAddress() {
 	}
 }
 
-// checkConnect walks through the connect pages behind the proxy.
+// checkConnect walks through the connect pages at the address of the proxy.
 func (p *proxyFixture) checkConnect(key map[string]string) {
 	p.t.Helper()
 	guid, admin := p.service.newTenant(p.server)

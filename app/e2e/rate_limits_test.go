@@ -105,7 +105,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		}
 	}
 	if now := fmt.Sprint(providerCalls(h.client)); now != before {
-		t.Errorf("the mail platform was asked: %s, before %s", now, before)
+		t.Errorf("the mail platform was called: %s, before %s", now, before)
 	}
 	counts := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
 	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
@@ -174,7 +174,7 @@ func TestReplicasShareRateLimits(t *testing.T) {
 	h := caller{client: servers[0]}
 	h.eventually("both count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
 	if n := ask(10); n != 0 {
-		t.Errorf("%d passed although each process knows of its 30", n)
+		t.Errorf("%d passed although each process has counted its 30", n)
 	}
 	for _, p := range processes {
 		for _, line := range []string{"Redis does not answer", "Redis answers"} {

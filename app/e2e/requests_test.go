@@ -103,7 +103,7 @@ func TestRequestIDsAreEchoed(t *testing.T) {
 	for sent, kept := range map[string]bool{"a.B-9_": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, "ü": false} {
 		got := c.sendRaw("GET", "/v1/nothing", "", map[string]string{"X-Request-ID": sent})
 		if id := got.header.Get("X-Request-ID"); (id == sent) != kept || id == "" {
-			t.Errorf("%q comes back as %q", sent, id)
+			t.Errorf("%q is returned as %q", sent, id)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func newRestoreFixture(t *testing.T) *restoreFixture {
 	return f
 }
 
-// startServer starts a server behind the public address.
+// startServer starts a server to which the proxy at the public address forwards requests.
 func (f *restoreFixture) startServer(data, database string) client {
 	f.t.Helper()
 	f.data, f.env = data, append(f.serviceFixture.env(data, database), "TENANTRY_PUBLIC_URL="+f.proxy)
@@ -186,7 +186,7 @@ func (f *restoreFixture) keyMaterial() string {
 		err = json.Unmarshal(raw, &keyset)
 	}
 	if err != nil || len(keyset.Key) != 1 || len(keyset.Key[0].KeyData.Value) < 40 {
-		f.t.Fatalf("the keyset is not as this test knows it: %v", err)
+		f.t.Fatalf("the keyset does not have the form that this test reads: %v", err)
 	}
 	return keyset.Key[0].KeyData.Value
 }

@@ -181,13 +181,13 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	failures("0")
 	h.mustSync()
 	if got := r.lastAssertionThumbprint(); got != thumbprint(first) {
-		t.Errorf("the first token was asked for by %q", got)
+		t.Errorf("the first token was requested with %q", got)
 	}
 	second, both := certificate()
 	replaceFile(t, file, both)
 	h.mustSync()
 	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
-		t.Errorf("after the file was replaced a token was asked for by %q", got)
+		t.Errorf("after the file was replaced a token was requested with %q", got)
 	}
 	third, both := certificate()
 	must(t, os.WriteFile(file, both[:len(both)/2], 0o600))
@@ -196,12 +196,12 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	must(t, os.Remove(file))
 	h.mustSync()
 	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
-		t.Errorf("with a broken file a token was asked for by %q", got)
+		t.Errorf("with a broken file a token was requested with %q", got)
 	}
 	replaceFile(t, file, both)
 	h.mustSync()
 	if got := r.lastAssertionThumbprint(); got != thumbprint(third) {
-		t.Errorf("after the file was fixed a token was asked for by %q", got)
+		t.Errorf("after the file was fixed a token was requested with %q", got)
 	}
 	logs := p.logs.String()
 	if n := strings.Count(logs, "its earlier content stays in use"); n != 2 {
@@ -239,7 +239,7 @@ func TestKeyRotationReplacesTheKey(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			c := sharedSandbox(t).newAccount(object{"key_form": form})
 			if !strings.HasPrefix(c.key, "tny_"+form+"_") {
-				t.Fatal("the key has another form")
+				t.Fatal("the key has a different form")
 			}
 			path := "/api-key/rotate?user_email="
 			c.expect("POST", "/api-key/rotate", nil, 400, "invalid_request")

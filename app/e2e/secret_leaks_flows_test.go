@@ -89,8 +89,8 @@ func (s *leakSearch) runConnectFlows() {
 	s.keep("the last page", []byte(connects.page))
 }
 
-// addBrowserSecrets registers the cookies, codes and states that a browser carried, and the secrets
-// of the plugin's requests.
+// addBrowserSecrets registers the cookies, codes and states that a browser sent, and the secrets of
+// the plugin's requests.
 func (s *leakSearch) addBrowserSecrets(a *administrator, who string) {
 	s.client.t.Helper()
 	for i, cookie := range a.cookies {
@@ -278,7 +278,7 @@ func (s *leakSearch) sendPasswords(path, key string) {
 	})
 }
 
-// addDNSConnections gives the account a connection to Cloudflare, after an attempt with a
+// addDNSConnections adds a connection to Cloudflare to the account, after an attempt with a
 // credential that Cloudflare refuses.
 func (s *leakSearch) addDNSConnections(account string, env []string) {
 	s.serviceFixture.t.Helper()
@@ -320,7 +320,7 @@ func (s *leakSearch) readDNSPlans(domainsPath, key string) {
 		s.expectStatus(200, "GET", "/v1/domains/"+id+"/dns/plan", key, nil)
 		s.expectStatus(200, "GET", "/v1/domains/"+id+"/dns/automation", key, nil)
 		if s.cloudflare.calls.Load() == before {
-			s.client.t.Error("Cloudflare was not asked")
+			s.client.t.Error("Cloudflare was not called")
 		}
 	}
 }

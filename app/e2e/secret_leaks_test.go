@@ -102,7 +102,7 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 		return p.name == "env of a sandbox" || p.name == "api-key.json of a sandbox" || strings.HasPrefix(p.name, "simulators/")
 	})
 	if len(s.outputs) < 5 {
-		t.Errorf("only %d places", len(s.outputs))
+		t.Errorf("only %d outputs", len(s.outputs))
 	}
 	s.search()
 }

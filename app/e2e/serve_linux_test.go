@@ -142,7 +142,7 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 		}
 	}
 	if after := string(h.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
-		t.Error("the platform was asked although the circuit is open")
+		t.Error("the platform was called although the circuit is open")
 	}
 	h.get(h.path("/domains"))
 	h.control("DELETE", "/faults", nil)

@@ -58,7 +58,7 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 	}
 }
 
-// TestPublicURLIsUsedInLinksAndCookies checks that behind TLS the cookie has the __Host- prefix,
+// TestPublicURLIsUsedInLinksAndCookies checks that with TLS the cookie has the __Host- prefix,
 // and that addresses come from the setting and not from the Host header.
 func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 func checkNoKeyset(t *testing.T, data string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(data, "keyset.json")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a keyset was made: %v", err)
+		t.Errorf("a keyset was created: %v", err)
 	}
 }
 

@@ -97,7 +97,7 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 		<-c.done
 		var late net.Error
 		if errors.As(c.err, &late) && late.Timeout() {
-			f.t.Fatalf("a connection is held for %s", waitTimeout)
+			f.t.Fatalf("a connection is still open after %s", waitTimeout)
 		}
 		got := 0
 		if answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.answer)), nil); err == nil {
@@ -189,7 +189,7 @@ func peakMemory(t testing.TB, pid int) int {
 	return n << 10
 }
 
-// resetPeakMemory makes peakMemory begin again with the present memory.
+// resetPeakMemory makes peakMemory begin again with the current memory.
 func resetPeakMemory(t testing.TB, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// What a soak allows beside 1,000 slow and 600 unread connections.
+// The limits of a soak while 1,000 slow and 600 unread connections are open.
 const (
 	healthyP99    = 100 * time.Millisecond
 	serviceMemory = 250 << 20
@@ -143,7 +143,7 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("a connection is held for %s", waitTimeout)
+			return fmt.Errorf("a connection is still open after %s", waitTimeout)
 		}
 		_, _ = conn.Write([]byte("a"))
 	}
@@ -214,8 +214,8 @@ func TestPublicPathsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// measureBesideFlood checks how long healthy requests take beside a flood. It makes three tries,
-// because a busy machine can spoil one.
+// measureBesideFlood checks how long healthy requests take during a flood. It makes three tries,
+// because a busy machine can slow one down.
 func measureBesideFlood(t *testing.T, q publicRequest, c client) {
 	t.Helper()
 	const tries = 3

@@ -94,12 +94,12 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 	})
 	select {
 	case <-p.answered:
-		t.Error("the request under way ended with the listener")
+		t.Error("the request in progress ended with the listener")
 	default:
 	}
 	<-p.answered
 	if p.err != nil || p.reply.status != http.StatusOK || p.reply.text("status") != "added" {
-		t.Errorf("the request under way: %v %d %s", p.err, p.reply.status, p.reply.raw)
+		t.Errorf("the request in progress: %v %d %s", p.err, p.reply.status, p.reply.raw)
 	}
 	<-e.process.done
 	if code := e.process.cmd.ProcessState.ExitCode(); code != 0 {
@@ -204,7 +204,7 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 		must(t, syscall.Kill(k.pid, syscall.SIGTERM))
 	}
 	if status := <-got; status != http.StatusOK {
-		t.Errorf("the request under way: %d", status)
+		t.Errorf("the request in progress: %d", status)
 	}
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
@@ -235,6 +235,6 @@ func TestSandboxStopsWithSuspendedChildren(t *testing.T) {
 		t.Errorf("left after the stop: %v", remaining)
 	}
 	if <-p.answered; p.err == nil && p.reply.status < 500 {
-		t.Errorf("the request under way: %d %s", p.reply.status, p.reply.raw)
+		t.Errorf("the request in progress: %d %s", p.reply.status, p.reply.raw)
 	}
 }

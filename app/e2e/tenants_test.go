@@ -25,7 +25,7 @@ func TestTenantGoesFromConnectLinkToDeletion(t *testing.T) {
 	checkMembers(t, "connect-url", link.object, "id connect_url expires_at")
 	expires, err := time.Parse(time.RFC3339, link.text("expires_at"))
 	if left := time.Until(expires); err != nil || left > 15*time.Minute || left < 14*time.Minute {
-		t.Errorf("the link lives %v: %v", left, err)
+		t.Errorf("the link expires in %v: %v", left, err)
 	}
 
 	h := c.newTenant(object{"name": "Shapes Ltd"}).connect()
@@ -171,10 +171,10 @@ func TestDehydratedTenantBecomesReady(t *testing.T) {
 	checkValues(t, h.get(h.path("")).object, object{"exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 }
 
-// TestManagedTenantLifecycle checks that an assigned tenant works like a connected one. After the
-// withdrawal sync answers access_denied and other operations answer tenant_not_found; after a
-// deletion sync answers tenant_not_found too.
-func TestManagedTenantLifecycle(t *testing.T) {
+// TestAssignedTenantWorksLikeAConnectedOne checks that an assigned tenant works like a connected
+// one. After the withdrawal sync answers access_denied and other operations answer
+// tenant_not_found; after a deletion sync answers tenant_not_found too.
+func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
 	h := c.newTenant(nil)
@@ -203,7 +203,7 @@ func TestManagedTenantLifecycle(t *testing.T) {
 	}
 	h.expect("GET", byID, nil, 404, "domain_not_found")
 	c.checkTenants()
-	sharedSandbox(t).newAccount(nil).expect("POST", h.path("/sync"), nil, 404, "tenant_not_found") // a different account learns nothing
+	sharedSandbox(t).newAccount(nil).expect("POST", h.path("/sync"), nil, 404, "tenant_not_found") // a different account gets the answer for an unknown tenant
 
 	h.control("POST", "/managed", object{"tenant_id": h.guid, "account_id": c.id})
 	h.mustSync()

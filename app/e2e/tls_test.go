@@ -96,7 +96,7 @@ func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	}
 	install(3)
 	if metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw; !bytes.Contains(metrics, []byte(`tenantry_credential_expiry_timestamp_seconds{credential="tls_certificate_file",provider="tenantry"} 1.`)) {
-		t.Errorf("the metrics do not tell when the certificate ends:\n%s", metrics)
+		t.Errorf("the metrics do not show when the certificate expires:\n%s", metrics)
 	}
 	c.leaveIdleTLSConnection(t, key)
 	if err := p.stop(); err != nil {

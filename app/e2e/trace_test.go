@@ -121,12 +121,12 @@ func checkChain(t *testing.T, spans []receivedSpan, calls []platformRequest) {
 	for _, call := range calls {
 		parts := strings.Split(call.header.Get("Traceparent"), "-")
 		if len(parts) != 4 || parts[1] != traceID {
-			t.Errorf("%s came with traceparent %v", call.path, parts)
+			t.Errorf("%s has the traceparent %v", call.path, parts)
 			continue
 		}
 		at, ok := own[parts[2]]
 		if !ok || at.service != "tenantry-plugin-microsoft365" || at.GetKind() != tracepb.Span_SPAN_KIND_CLIENT {
-			t.Errorf("%s hangs below %q of %q", call.path, at.GetName(), at.service)
+			t.Errorf("the parent of %s is %q of %q", call.path, at.GetName(), at.service)
 		}
 		if services := servicesToCaller(own, at); !slices.Equal(services, []string{"tenantry-plugin-microsoft365", "tenantry"}) {
 			t.Errorf("%s leads to the caller over %v", call.path, services)

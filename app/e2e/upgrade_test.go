@@ -16,7 +16,7 @@ import (
 )
 
 // TestPreviousReleaseWorksOnTheNewSchema checks that the previous binary works on a migrated
-// database, beside the new one, as in a rolling upgrade.
+// database while the new one runs, as in a rolling upgrade.
 func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	t.Parallel()
 	old, now := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)
@@ -139,7 +139,7 @@ func checkCommandFails(t *testing.T, r *serviceFixture, env []string, code int, 
 		}
 	}
 	if printed.text("fix") == "" {
-		t.Errorf("%v says no fix: %v", args, printed)
+		t.Errorf("%v suggests no fix: %v", args, printed)
 	}
 }
 

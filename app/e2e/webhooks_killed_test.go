@@ -35,7 +35,7 @@ func newKilledSender(t *testing.T, flags ...string) *killedSender {
 // account returns the account at the running service.
 func (k *killedSender) account() caller { return seededAccount(k.t, k.ready) }
 
-// restart starts the service again after its end. It has the given failpoints.
+// restart kills the service and starts it again with these failpoints.
 func (k *killedSender) restart(armed ...string) {
 	k.t.Helper()
 	k.process.kill()

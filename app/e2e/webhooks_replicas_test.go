@@ -58,7 +58,8 @@ func TestReplicasTellEachOther(t *testing.T) {
 	}
 }
 
-// checkWakes writes events at each server in turns, while a request waits for it at the other one.
+// checkWakes writes events alternately at the two servers, while a request waits for each event at
+// the other server.
 func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 	t.Helper()
 	type answer struct {

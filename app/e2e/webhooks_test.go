@@ -207,7 +207,7 @@ func TestWebhooksAreDisabled(t *testing.T) {
 		checkDisabled(failingPath, "failing")
 		c.waitDelivery(failingPath, r.id, "failed", 3)
 
-		// A webhook that is enabled again gets what follows.
+		// A webhook that is enabled again gets later events.
 		gone.answerStatus(http.StatusNoContent)
 		c.expect("PATCH", gonePath, object{"status": "enabled"}, 200, "")
 		again := gone.wait("an event after the webhook was enabled", 1, ofKey(c.logKey()))

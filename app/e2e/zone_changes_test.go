@@ -63,7 +63,7 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 	}
 	t.Run("unrelated-record-added", func(t *testing.T) {
 		t.Parallel()
-		m := zoneCase{name: "moved-aside", records: unprovisionedZone,
+		m := zoneCase{name: "moved-unrelated", records: unprovisionedZone,
 			want:    wantItems{"spf": "update spf_merged", "mx": "update mx_platform_migration"},
 			removed: "@ 300 TXT v=spf1 a mx ~all\n@ 300 MX 0 {d-}.mail.protection.outlook.com.",
 			added:   "@ 300 TXT v=spf1 a mx {spf} ~all\n@ 300 MX 0 {d-}.r4nd.mx.microsoft."}
@@ -84,7 +84,7 @@ func (v zoneChange) run(t *testing.T, h zoneHost) {
 	h.put(t, m.zone(), append(now, m.parseRecords(v.added)...))
 	before := rawTexts(h.storedRecords(t, m.zone()))
 	if err := m.applyIfUnchanged(t.Context(), h.provider(), sight, planned); !dns.IsChanged(err) {
-		t.Errorf("planned anew: %v", err)
+		t.Errorf("planned again: %v", err)
 	}
 	if !v.unrelated {
 		if err := applyPlan(t.Context(), h.provider(), planned); !dns.IsChanged(err) {

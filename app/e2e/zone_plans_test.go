@@ -34,7 +34,7 @@ type zoneCase struct {
 	// removed are the lines of records that are replaced by those of added. Created records are not
 	// listed.
 	removed, added string
-	onlyAt         string // the only provider that can hold the zone
+	onlyAt         string // the only provider that can host the zone
 	// differsFromDNS is set if the provider's record list differs from its DNS answers and leads to
 	// a different plan.
 	differsFromDNS bool
@@ -217,7 +217,7 @@ func (m zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
 	m.checkPlan(t, s, public)
 	planned := m.providerPlan(t, h.provider(), sight)
 	if (public.Hash() != planned.Hash()) != m.differsFromDNS {
-		t.Errorf("the provider's own list gives another plan: %+v, not %+v", planned.Items, public.Items)
+		t.Errorf("the provider's own list leads to a different plan: %+v, not %+v", planned.Items, public.Items)
 	}
 	if planned.SafeToApply() == m.blocked() {
 		t.Fatalf("safe to apply is %v: %s", planned.SafeToApply(), planned.Reason)

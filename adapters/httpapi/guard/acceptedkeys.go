@@ -12,10 +12,10 @@ import (
 // maxAcceptedKeys limits the memory of acceptedKeys to about one megabyte.
 const maxAcceptedKeys = 10_000
 
-// acceptedKeys holds the accounts of keys that this process has accepted before. A request with
-// such a key takes a slot of its account from the start. It therefore does not compete for slots
-// with requests that have invalid keys, even if they come from the same address. authenticate still
-// checks each key.
+// acceptedKeys remembers the accounts of keys that this process has accepted before. A request with
+// such a key uses a slot of its account from the start. It therefore does not compete for slots
+// with requests that have invalid keys, even if they are sent from the same address. authenticate
+// still checks each key.
 type acceptedKeys struct {
 	mu       sync.Mutex
 	accounts map[[32]byte]access.AccountID // keyed by access.HashKey

@@ -27,7 +27,8 @@
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
 //  16. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
-//  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go, idempotency_run.go).
+//  17. claimKey lets only one request per Idempotency-Key execute (idempotency.go,
+//     idempotency_run.go).
 //  18. checkQuery answers 400 for invalid query parameters (validation.go).
 //  19. hideTenants replaces the ids of tenants that the key must not see (bounds.go).
 //  20. validateJSON answers 400 for a body that is not strict JSON (validation.go).
@@ -92,7 +93,7 @@ func New(mux *http.ServeMux, doc *huma.OpenAPI, o Options) http.Handler {
 // step is one middleware of the chain that every request passes.
 type step func(next http.Handler) http.Handler
 
-// guard holds the dependencies and the settings of the steps.
+// guard has the dependencies and the settings of the steps.
 type guard struct {
 	keys        *keys.Service
 	log         *slog.Logger

@@ -58,9 +58,9 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 }
 
 // recordOutcome stores the answer, marks the key's outcome as unknown, or releases the key. The
-// choice depends on the status, on which side decided a refusal, and on the effects at the
-// provider. If the answer was committed with the last change of the operation, there is nothing to
-// do.
+// choice depends on the status, on whether a refusal is from the store, and on the effects at the
+// provider. If the answer was committed with the last change of the operation, recordOutcome does
+// nothing.
 //
 // held is false if a different attempt has the key. After an error the answer must not be sent,
 // because it could not be replayed.

@@ -207,7 +207,7 @@ func (g *guard) releaseSlotDuring(ctx context.Context, e *exchange, wait func())
 const overloadWarning = time.Minute
 
 // refuseSlot returns the error for a request without a slot. Clients can cause any number of such
-// requests, so their log lines are no errors. A warning at most once a minute says how many there
+// requests, so they are not logged as errors. A warning at most once a minute says how many there
 // were.
 func (g *guard) refuseSlot(ctx context.Context, e *exchange) error {
 	e.overload = true

@@ -38,7 +38,7 @@ func Buckets() []Bucket {
 	return []Bucket{Reads, Expensive, ProviderHeavy, ProviderHeavyWrites, Writes}
 }
 
-// quotas holds the rate limit of each bucket. The limit applies per account.
+// quotas has the rate limit of each bucket. The limit applies per account.
 var quotas = map[Bucket]ratelimit.Bucket{
 	Reads:               {Limit: 600, Window: time.Minute},
 	Writes:              {Limit: 240, Window: 10 * time.Minute},

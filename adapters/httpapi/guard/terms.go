@@ -16,11 +16,11 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Terms holds what an operation declares in addition to huma's own fields. The middleware enforces
-// the terms, and the OpenAPI document describes them.
+// Terms are the properties that an operation declares in addition to huma's own fields. The
+// middleware enforces them, and the OpenAPI document describes them.
 type Terms struct {
 	Bucket Bucket
-	// Scope is the scope that the API key must hold, or access.NoScope.
+	// Scope is the scope that the API key must have, or access.NoScope.
 	Scope access.Scope
 	// AllTenants is true for an operation that always concerns all tenants of the account. A key
 	// that is limited to some tenants may not call it.

@@ -70,7 +70,7 @@ func queryValues(raw, name string) (values []string, ok bool) {
 }
 
 // validateJSON answers 400 for a body that is not strict JSON, for a missing body, and for a body
-// if the operation takes none. Huma and package core validate the members.
+// if the operation accepts no body. Huma and package core validate the members.
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -92,10 +92,10 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 }
 
 // checkBody returns invalid_request if body is not strict JSON, or if it is empty and the operation
-// needs one. If takes is nil, the operation takes no body, and body must be empty or {}.
-func checkBody(body []byte, takes *huma.RequestBody) error {
+// needs one. If declared is nil, the operation accepts no body, and body must be empty or {}.
+func checkBody(body []byte, declared *huma.RequestBody) error {
 	switch {
-	case len(body) == 0 && takes != nil && takes.Required:
+	case len(body) == 0 && declared != nil && declared.Required:
 		return refusal.Invalid("the operation needs a body", refusal.ProblemField{Location: "body", Message: "missing"})
 	case len(body) == 0:
 		return nil
@@ -103,7 +103,7 @@ func checkBody(body []byte, takes *huma.RequestBody) error {
 	if err := strictjson.Check(body); err != nil {
 		return refusal.Invalid("the body is not strict JSON", refusal.ProblemField{Location: "body", Message: err.Error()})
 	}
-	if takes != nil {
+	if declared != nil {
 		return nil
 	}
 	var members map[string]json.RawMessage

@@ -74,7 +74,7 @@ func Render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Finish completes the document after all operations are registered. values holds the values of
+// Finish completes the document after all operations are registered. values are the values of
 // fault.Error.Values for the examples of errors, keyed by error code.
 func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
 	exampleComponents(doc.Components, doc.Components.Responses, values)

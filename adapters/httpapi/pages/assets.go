@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// files holds the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS
-// holds the hashes of the uncompressed files. Tenantry's own small files are not compressed.
+// files has the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS has
+// the hashes of the uncompressed files. Tenantry's own small files are not compressed.
 //
 //go:embed assets
 var files embed.FS
@@ -28,7 +28,7 @@ type asset struct {
 
 var contentTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8"}
 
-// assets holds the assets by name.
+// assets has the assets by name.
 var assets = loadAssets()
 
 // loadAssets reads the embedded files. It panics when it cannot read a file, which would be a bug.

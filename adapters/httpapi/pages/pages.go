@@ -21,12 +21,12 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// examples holds the programs that the guide about webhooks shows. A test runs them.
+// examples has the programs that the guide about webhooks shows. A test runs them.
 //
 //go:embed examples/verify
 var examples embed.FS
 
-// views holds the page templates by file name. The function inline turns `code` into elements.
+// views has the page templates by file name. The function inline converts `code` to elements.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inline}).ParseFS(templates, "templates/*.html"))
 
 // textPolicy is the Content-Security-Policy of pages that have only text and our own style sheet.
@@ -51,7 +51,7 @@ func entryOf(c fault.Code, status int) entry {
 	return entry{Code: c, Status: status, Reason: http.StatusText(status)}
 }
 
-// group holds the error codes of one HTTP status.
+// group has the error codes of one HTTP status.
 type group struct {
 	Status int
 	Reason string

@@ -26,7 +26,7 @@ func renderPage(t *testing.T, handler http.HandlerFunc) (*httptest.ResponseRecor
 	return w, w.Body.String()
 }
 
-// externalLink matches an attribute that makes a browser load a resource of another host.
+// externalLink matches an attribute that makes a browser load a resource of a different host.
 var externalLink = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 
 func TestEveryErrorCodeHasAPage(t *testing.T) {

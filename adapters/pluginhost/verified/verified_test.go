@@ -48,7 +48,7 @@ func run(t *testing.T, p *verified.Plugin) string {
 }
 
 // newFolder returns the entry of a plugin of several files. The entry prints the files that it
-// finds beside itself.
+// finds in its folder.
 func newFolder(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "source")
@@ -68,7 +68,7 @@ func newFolder(t *testing.T) string {
 // TestCheckedBinaryIsTheOneExecuted replaces a binary after the check and before the execution.
 func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Fatal("only Linux can execute an open file; elsewhere the permissions of the folder must prevent the replacement")
+		t.Fatal("only Linux can execute an open file; on other systems the permissions of the folder must prevent the replacement")
 	}
 	content, err := os.ReadFile("/bin/true")
 	if err != nil {
@@ -119,7 +119,8 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 	}
 }
 
-// TestAScriptRunsAlone checks that a script without a manifest cannot load the files beside it.
+// TestAScriptRunsAlone checks that a script without a manifest cannot load the other files of its
+// folder.
 func TestAScriptRunsAlone(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	entry := newFolder(t)
@@ -217,7 +218,7 @@ func TestInstallReplacesFilesAndFolders(t *testing.T) {
 		t.Errorf("after a refused installation: %v", err)
 	}
 	if left, err := filepath.Glob(target + "*"); err != nil || len(left) != 1 {
-		t.Errorf("beside the plugin: %v, %v", left, err)
+		t.Errorf("in the folder of the plugin: %v, %v", left, err)
 	}
 }
 

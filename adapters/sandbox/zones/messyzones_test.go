@@ -30,7 +30,7 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 			t.Errorf("%s is not served: %v", p.Name, m)
 		}
 		if list, err := store.Records(p.Name); err != nil || len(list) == 0 {
-			t.Errorf("%s holds %v, %v", p.Name, list, err)
+			t.Errorf("%s has %v, %v", p.Name, list, err)
 		}
 		row := "| `" + p.Name + "` | " + map[string]string{"cloudflare": "Cloudflare", "manual": "a registrar"}[p.Provider] + " | " + p.About + " |\n"
 		if !strings.Contains(string(raw), row) {
@@ -66,7 +66,7 @@ func TestEditOfAChangedZoneFails(t *testing.T) {
 	}
 	now := store.Hosted("cloudflare", "")[0]
 	if len(now.Records) != len(records(t, sampleZone)) {
-		t.Errorf("the zone holds %v", now.Records)
+		t.Errorf("the zone has %v", now.Records)
 	}
 	now.Records, now.Veiled = nil, []zones.Veiled{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, As: zones.Proxied}}
 	if err := store.Edit(now); !errors.As(err, new(zones.Invalid)) {

@@ -31,7 +31,7 @@ import (
 // ErrUnknown means that the zone does not exist.
 var ErrUnknown = errors.New("no such zone")
 
-// Store holds the zones. It is safe for concurrent use.
+// Store has the zones. It is safe for concurrent use.
 type Store struct {
 	path string
 
@@ -49,7 +49,7 @@ type storedZone struct {
 }
 
 // Open returns a Store with the zones in the file at path. It fails when the file cannot be read or
-// holds an invalid zone.
+// contains an invalid zone.
 func Open(path string) (*Store, error) {
 	s := &Store{path: path, stored: map[string]storedZone{}, zones: builtin()}
 	if err := disk.Load(path, &s.stored); err != nil {

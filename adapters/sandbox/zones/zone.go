@@ -8,12 +8,12 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// zone holds the records of one zone in the form that the server sends.
+// zone has the records of one zone in the form that the server sends.
 type zone struct {
 	apex string
 	soa  *wire.SOA
 	sets map[string][]wire.RR // keyed by name
-	// names holds the names that exist, including empty non-terminals.
+	// names has the names that exist, including empty non-terminals.
 	names map[string]bool
 	veils map[string][]Veiled // keyed by name
 	// own is true for a provider's own zone. A wildcard with a DKIM key then answers only for DKIM

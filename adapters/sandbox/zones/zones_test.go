@@ -313,7 +313,8 @@ func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
 	}
 }
 
-// TestServeOwnReplacesOnlyOwnZones checks that a provider can change its own zones, and no other.
+// TestServeOwnReplacesOnlyOwnZones checks that a provider can change its own zones, and no other
+// zones.
 func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 	store, server := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {

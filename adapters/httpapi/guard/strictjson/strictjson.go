@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package strictjson refuses JSON documents that encoding/json accepts but other parsers may read
-// differently. Check is its only exported function. scan.go holds the checks that run before the
-// JSON is parsed.
+// differently. Check, in strictjson.go, is its only exported function. scan.go has the checks that
+// run before the JSON is parsed.
 package strictjson
 
 import (

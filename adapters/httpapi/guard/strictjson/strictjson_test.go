@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard/strictjson"
 )
 
-func TestCheck(t *testing.T) {
+func TestAmbiguousJSONIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, document string
 		want           error

@@ -6,8 +6,8 @@
 //   - liar announces a different protocol version.
 //   - babbler prints a long line instead of the handshake.
 //   - quitter exits instead of describing itself.
-//   - garbler answers Profile and AddDomain with bytes that are no message, and any other call with
-//     the id of its process.
+//   - garbler answers Profile and AddDomain with bytes that are not a message, and any other call
+//     with the id of its process.
 //   - Any other name answers Profile with 1 GiB.
 package main
 

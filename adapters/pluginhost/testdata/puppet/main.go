@@ -3,8 +3,8 @@
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
 // call's connection selects what Profile does. The name of the file selects what happens at the
 // start: a plugin with the name `crashes` exits, and one with the name `silent` does nothing. A
-// plugin with the name `mortal` exits during its first call. The file mail-NAME-VERSION is a plugin
-// of that version.
+// plugin with the name `exits-first` exits during its first call. The file mail-NAME-VERSION is a
+// plugin of that version.
 package main
 
 import (
@@ -67,7 +67,7 @@ func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 // Profile returns the process id as Name, the request id of the context as BuiltinDomain and
 // os.Args[0] as DefaultDomain.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
-	if strings.Contains(os.Args[0], "mortal") {
+	if strings.Contains(os.Args[0], "exits-first") {
 		os.Exit(4)
 	}
 	switch p.connection.Settings["do"] {
@@ -109,7 +109,7 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: ports.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
 }
 
-// leaked holds files that are never closed.
+// leaked has files that are never closed.
 var leaked []*os.File
 
 // openFiles opens files until it fails, leaves them open, and returns their number.

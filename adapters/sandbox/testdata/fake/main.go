@@ -20,7 +20,7 @@ import (
 
 func main() {
 	fs := flag.NewFlagSet("simulate", flag.ExitOnError)
-	listen, data, world := fs.String("listen", "", ""), fs.String("data", "", ""), fs.String("world", "", "")
+	listen, data, zonesURL := fs.String("listen", "", ""), fs.String("data", "", ""), fs.String("world", "", "")
 	if len(os.Args) < 2 || os.Args[1] != "simulate" || fs.Parse(os.Args[2:]) != nil {
 		os.Exit(2)
 	}
@@ -35,28 +35,28 @@ func main() {
 		fmt.Println("hello")
 		sleep()
 	case "open":
-		ready("http://192.0.2.1:80", "open", *world)
+		ready("http://192.0.2.1:80", "open", *zonesURL)
 		sleep()
 	case "liar":
-		ready("http://127.0.0.1:1", "somebody-else", *world)
+		ready("http://127.0.0.1:1", "somebody-else", *zonesURL)
 		sleep()
 	}
-	serve(*listen, *data, *world)
+	serve(*listen, *data, *zonesURL)
 }
 
 // sleep never returns. An empty select would end the process, because the runtime reports a
 // deadlock.
 func sleep() { time.Sleep(1<<63 - 1) }
 
-func ready(url, provider, world string) {
+func ready(url, provider, zonesURL string) {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"provider": provider, "url": url, "control": []string{"tenants", "messages"},
-		"settings": map[string]string{"login_url": url + "/login", "world": world, "pid": strconv.Itoa(os.Getpid()), "env": strings.Join(os.Environ(), " ")},
+		"settings": map[string]string{"login_url": url + "/login", "zones_url": zonesURL, "pid": strconv.Itoa(os.Getpid()), "env": strings.Join(os.Environ(), " ")},
 		"secrets":  map[string]string{"client_secret": "s3cret"},
 	})
 }
 
-func serve(listen, data, world string) {
+func serve(listen, data, zonesURL string) {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -69,6 +69,6 @@ func serve(listen, data, world string) {
 	_ = os.MkdirAll(data, 0o700)
 	p := &platform{path: filepath.Join(data, "state.json")}
 	p.load()
-	ready("http://"+l.Addr().String(), "fake", world)
+	ready("http://"+l.Addr().String(), "fake", zonesURL)
 	_ = http.Serve(l, p.handler())
 }

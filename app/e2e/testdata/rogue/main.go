@@ -9,7 +9,7 @@
 //   - sending-exits exits.
 //   - sending-forks starts processes, and exits with their number.
 //   - sending-opens opens files until it fails.
-//   - sending-tells prints the credential, and fails with it.
+//   - sending-tells prints the credential, and returns an error that contains it.
 package main
 
 import (
