@@ -30,32 +30,39 @@ const longestWindow = 24 * time.Hour
 
 // limiter counts calls in memory. After a restart of the simulator it begins without calls.
 type limiter struct {
-	mu    sync.Mutex
-	calls map[string][]time.Time // the times of the counted calls, by counter
+	mu       sync.Mutex
+	counters map[string]*counter
 }
 
-func (l *limiter) count(counter string, now time.Time, rates []Rate) Usage {
+// counter is the history of one counter. Its rates can have different windows, so no window removes
+// a call that another one still counts.
+type counter struct {
+	calls []time.Time // the times of the counted calls
+	// begun has the begin of the current window of each fixed rate, by the length of the window.
+	begun map[time.Duration]time.Time
+}
+
+func (l *limiter) count(name string, now time.Time, rates []Rate) Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.calls == nil {
-		l.calls = map[string][]time.Time{}
+	if l.counters == nil {
+		l.counters = map[string]*counter{}
 	}
-	recent := l.calls[counter]
-	for len(recent) > 0 && now.Sub(recent[0]) >= longestWindow {
-		recent = recent[1:]
+	c := l.counters[name]
+	if c == nil {
+		c = &counter{begun: map[time.Duration]time.Time{}}
+		l.counters[name] = c
+	}
+	return c.count(now, rates)
+}
+
+func (c *counter) count(now time.Time, rates []Rate) Usage {
+	for len(c.calls) > 0 && now.Sub(c.calls[0]) >= longestWindow {
+		c.calls = c.calls[1:]
 	}
 	var usage Usage
 	for i, rate := range rates {
-		if rate.Fixed && len(recent) > 0 && now.Sub(recent[0]) >= rate.Window {
-			recent = nil
-		}
-		counted, reset := 0, rate.Window
-		for counted < len(recent) && now.Sub(recent[len(recent)-1-counted]) < rate.Window {
-			counted++
-		}
-		if counted > 0 {
-			reset -= now.Sub(recent[len(recent)-counted])
-		}
+		counted, reset := c.within(rate, now)
 		if i == 0 {
 			usage.Left, usage.Reset = max(0, rate.Calls-counted-1), reset
 		}
@@ -63,9 +70,39 @@ func (l *limiter) count(counter string, now time.Time, rates []Rate) Usage {
 			usage.Wait = max(usage.Wait, reset)
 		}
 	}
-	if usage.Wait == 0 {
-		recent = append(recent, now)
+	if usage.Wait > 0 {
+		return usage
 	}
-	l.calls[counter] = recent
+	for _, rate := range rates {
+		if rate.Fixed && c.ended(rate, now) {
+			c.begun[rate.Window] = now
+		}
+	}
+	c.calls = append(c.calls, now)
 	return usage
+}
+
+// within returns how many calls the window of a rate has, and the time until the oldest of them
+// leaves it. Without a call, that is the length of the window.
+func (c *counter) within(rate Rate, now time.Time) (counted int, reset time.Duration) {
+	if rate.Fixed && c.ended(rate, now) {
+		return 0, rate.Window
+	}
+	inside := func(call time.Time) bool { return now.Sub(call) < rate.Window }
+	if rate.Fixed {
+		inside = func(call time.Time) bool { return !call.Before(c.begun[rate.Window]) }
+	}
+	for counted < len(c.calls) && inside(c.calls[len(c.calls)-1-counted]) {
+		counted++
+	}
+	if counted == 0 {
+		return 0, rate.Window
+	}
+	return counted, rate.Window - now.Sub(c.calls[len(c.calls)-counted])
+}
+
+// ended reports whether the window of a fixed rate has ended, or no call has begun one yet.
+func (c *counter) ended(rate Rate, now time.Time) bool {
+	begun, ok := c.begun[rate.Window]
+	return !ok || now.Sub(begun) >= rate.Window
 }

@@ -159,11 +159,15 @@ func TestRatesSlideOrAreFixed(t *testing.T) {
 		rates        []simulate.Rate
 		after, waits []int
 	}{
-		"a sliding window":              {[]simulate.Rate{slides}, []int{0, 30, 10, 20, 1, 29}, []int{0, 0, 20, 0, 29, 0}},
-		"a fixed window":                {[]simulate.Rate{fixed}, []int{0, 30, 10, 20, 1, 1}, []int{0, 0, 20, 0, 0, 58}},
-		"the longer of two":             {[]simulate.Rate{slides, {Calls: 1, Window: 40 * time.Second}}, []int{0, 10, 30}, []int{0, 30, 0}},
-		"without a rate":                {nil, []int{0, 0, 0}, []int{0, 0, 0}},
-		"a refused call is not counted": {[]simulate.Rate{{Calls: 1, Window: time.Minute}}, []int{0, 59, 1}, []int{0, 1, 0}},
+		"a sliding window":                          {[]simulate.Rate{slides}, []int{0, 30, 10, 20, 1, 29}, []int{0, 0, 20, 0, 29, 0}},
+		"a fixed window":                            {[]simulate.Rate{fixed}, []int{0, 30, 10, 20, 1, 1}, []int{0, 0, 20, 0, 0, 58}},
+		"the longer of two":                         {[]simulate.Rate{slides, {Calls: 1, Window: 40 * time.Second}}, []int{0, 10, 30}, []int{0, 30, 0}},
+		"a sliding window beside a short fixed one": {[]simulate.Rate{{Calls: 2, Window: 10 * time.Second, Fixed: true}, slides}, []int{0, 20, 20, 20}, []int{0, 0, 20, 0}},
+		"a short fixed window beside a sliding one": {[]simulate.Rate{slides, {Calls: 2, Window: 10 * time.Second, Fixed: true}}, []int{0, 20, 20, 20}, []int{0, 0, 20, 0}},
+		"two fixed windows":                         {[]simulate.Rate{fixed, {Calls: 1, Window: 10 * time.Second, Fixed: true}}, []int{0, 5, 5, 10, 40}, []int{0, 5, 0, 40, 0}},
+		"a fixed window of a day":                   {[]simulate.Rate{{Calls: 2, Window: 24 * time.Hour, Fixed: true}}, []int{0, 82800, 3600, 1, 1}, []int{0, 0, 0, 0, 86398}},
+		"without a rate":                            {nil, []int{0, 0, 0}, []int{0, 0, 0}},
+		"a refused call is not counted":             {[]simulate.Rate{{Calls: 1, Window: time.Minute}}, []int{0, 59, 1}, []int{0, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
