@@ -157,24 +157,30 @@ func (s SignInLinks[T]) submit(page SignInPage, id string, r *http.Request) Sign
 	if decision == "deny" {
 		page.Problem = "You declined, so nothing was connected."
 	}
-	if err := s.use(id, username, decision == "accept"); err != nil {
+	switch used, err := s.use(id, username, decision == "accept"); {
+	case err != nil:
 		page.Status, page.Problem = http.StatusInternalServerError, "Something broke here. Try again."
+	case !used:
+		return s.page(id)
 	}
 	return page
 }
 
-// use marks a link as used and attaches the mailbox if the person accepted.
-func (s SignInLinks[T]) use(id, username string, accepted bool) error {
-	return s.File.Do(func(all *T) {
-		link := s.Started(all)[id]
-		if link.Used {
-			return // a concurrent request has used the link
+// use marks a link as used and attaches the mailbox if the person accepted. It returns false if the
+// link cannot be used any more: since the check of ServeHTTP it has expired, or another request has
+// used it.
+func (s SignInLinks[T]) use(id, username string, accepted bool) (used bool, err error) {
+	err = s.File.Do(func(all *T) {
+		link, now := s.Started(all)[id], s.Kit.Now()
+		if used = link != nil && link.Open(now); !used {
+			return
 		}
 		if link.Used = true; accepted {
 			link.Address, link.Name = username, DisplayName(username)
-			s.Attach(all, link.Workspace, username, s.Kit.Now())
+			s.Attach(all, link.Workspace, username, now)
 		}
 	})
+	return used, err
 }
 
 // Username returns the field `username` of a submitted SignInPage. address is true if it is a

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -126,6 +127,42 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 	}
 	if all := f.members(); !slices.Equal(all, []string{"bob@a.example"}) {
 		t.Errorf("members: %v", all)
+	}
+}
+
+// doBefore is a body that does something before it is read.
+type doBefore struct {
+	io.Reader
+	do func()
+}
+
+func (b doBefore) Read(p []byte) (int, error) {
+	b.do()
+	return b.Reader.Read(p)
+}
+
+// TestSignInLinkConnectsOnceWhenSubmittedTwice submits a link while its first submission is still
+// being read. One of the two connects its mailbox, and the other one says that it does not.
+func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
+	for _, decision := range []string{"accept", "deny"} {
+		t.Run(decision, func(t *testing.T) {
+			f := newSignInFixture(t)
+			link := f.start("one")
+			request := httptest.NewRequest(http.MethodPost, link, doBefore{form("carl@a.example", decision), sync.OnceFunc(func() {
+				if status, page := visit(f, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
+					t.Errorf("the faster submission: %d %s", status, page)
+				}
+			})})
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			out := httptest.NewRecorder()
+			f.ServeHTTP(out, request)
+			if out.Code != http.StatusBadRequest || !strings.Contains(out.Body.String(), "used already") {
+				t.Errorf("the slower submission: %d %s", out.Code, out.Body)
+			}
+			if all := f.members(); !slices.Equal(all, []string{"bob@a.example"}) {
+				t.Errorf("members: %v", all)
+			}
+		})
 	}
 }
 
