@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -53,6 +54,30 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 		checkSending(r, d)
 		if all := strings.Join(r.messages, "\n"); (want == "") != (all == "") || !strings.Contains(all, want) {
 			t.Errorf("%q: the suite reports %q", want, all)
+		}
+	}
+}
+
+// TestExpandReplacesWords checks values and texts with the characters that JSON escapes, at each end
+// of a text, and words that occur in a value or begin with another word.
+func TestExpandReplacesWords(t *testing.T) {
+	words := map[string]any{"$name": `"Ann" $first "B" \`, "$first": `"Ann"`, "$names": []string{"a", "b"}, "$third": "2"}
+	for text, want := range map[string]any{
+		"$name":                `"Ann" $first "B" \`,
+		"the name $name":       `the name "Ann" $first "B" \`,
+		`"$first"`:             `""Ann""`,
+		"$names":               []any{"a", "b"},
+		`"$names`:              `"$names`,
+		`$names"`:              `$names"`,
+		"$third of $names":     "2 of $names",
+		"<&> without a word":   "<&> without a word",
+		`"begins with a quote`: `"begins with a quote`,
+	} {
+		for range 20 { // the order of a map is random
+			got := expand(t, simulate.SuiteCall{Method: "PUT", Body: map[string]any{"text": text, "count": 7}}, words)
+			if wanted := (simulate.SuiteCall{Method: "PUT", Body: map[string]any{"text": want, "count": 7.0}}); !reflect.DeepEqual(got, wanted) {
+				t.Fatalf("%s: got %v, want %v", text, got, wanted)
+			}
 		}
 	}
 }

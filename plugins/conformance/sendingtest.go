@@ -146,30 +146,61 @@ func (s *SendingTest) Suite() (out simulate.Suite) {
 }
 
 // expand replaces words in the texts of in, which is a value of package simulate. A text that
-// consists of one such word can become a JSON value of any type.
+// consists of one such word can become a JSON value of any type. A word in the value of another
+// word stays.
 func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(raw)
-	for word, value := range words {
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if part, ok := value.(string); ok {
-			escaped, _ := json.Marshal(part)
-			text = strings.ReplaceAll(text, word, strings.Trim(string(escaped), `"`))
-			continue
-		}
-		text = strings.ReplaceAll(text, `"`+word+`"`, string(encoded))
+	var decoded any
+	if err := json.Unmarshal(raw, &decoded); err != nil {
+		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
+	if raw, err = json.Marshal(replaceWords(decoded, words, textReplacer(words))); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
 		t.Fatalf("the simulator's description for the suite: %v", err)
 	}
 	return out
+}
+
+// textReplacer replaces the words whose values are texts.
+func textReplacer(words map[string]any) *strings.Replacer {
+	var pairs []string
+	// In reverse order, a word comes before the words that it begins with.
+	for _, word := range slices.Backward(slices.Sorted(maps.Keys(words))) {
+		value, ok := words[word].(string)
+		if !ok {
+			value = word
+		}
+		pairs = append(pairs, word, value)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// replaceWords replaces words in the texts and names of a decoded JSON value.
+func replaceWords(value any, words map[string]any, inTexts *strings.Replacer) any {
+	switch v := value.(type) {
+	case string:
+		if whole, ok := words[v]; ok {
+			return whole
+		}
+		return inTexts.Replace(v)
+	case []any:
+		for i := range v {
+			v[i] = replaceWords(v[i], words, inTexts)
+		}
+	case map[string]any:
+		replaced := map[string]any{}
+		for name, member := range v {
+			replaced[inTexts.Replace(name)] = replaceWords(member, words, inTexts)
+		}
+		return replaced
+	}
+	return value
 }
 
 // call makes a control call that the simulator's Suite describes.
