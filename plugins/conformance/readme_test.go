@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,5 +59,64 @@ func TestBundledPluginsPass(t *testing.T) {
 				t.Errorf("the README does not end with the output; run this test with -update")
 			}
 		})
+	}
+}
+
+// TestReadmesListTheChecks checks, without a run of the suite, that the README of each bundled
+// plugin, and of each template in a different language than Go, ends with the present checks of its
+// kind, each passed or skipped with a reason.
+func TestReadmesListTheChecks(t *testing.T) {
+	bundled, err := filepath.Glob("../*/main.go")
+	if err != nil || len(bundled) < 9 {
+		t.Fatalf("plugins: %v, %v", bundled, err)
+	}
+	templates, err := filepath.Glob("../template/[np]*-*/*-example")
+	if err != nil || len(templates) != 6 {
+		t.Fatalf("templates: %v, %v", templates, err)
+	}
+	for _, main := range bundled {
+		kind, name, _ := strings.Cut(filepath.Base(filepath.Dir(main)), "-")
+		requireChecks(t, filepath.Dir(main), kind, name)
+	}
+	for _, entry := range templates {
+		kind, name, _ := strings.Cut(filepath.Base(entry), "-")
+		requireChecks(t, filepath.Dir(entry), kind, name)
+	}
+}
+
+// requireChecks checks the end of the README in a folder.
+func requireChecks(t *testing.T, folder, kind, name string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, output, found := strings.Cut(string(page), readmeHeading+"\n```\n")
+	lines, rest, closed := strings.Cut(output, "```")
+	if !found || !closed || rest != "\n" {
+		t.Errorf("%s: the README does not end with the output of the suite", folder)
+		return
+	}
+	report := Report{Name: name, Kind: kind}
+	for _, item := range List(kind) {
+		line, others, _ := strings.Cut(lines, "\n")
+		lines = others
+		result, passed := Result{ID: item.ID, Proves: item.Proves, Status: Passed}, strings.Builder{}
+		if err := result.WriteText(&passed); err != nil {
+			t.Fatal(err)
+		}
+		switch before, reason, _ := strings.Cut(line, item.ID+" "); {
+		case line+"\n" == passed.String():
+		case before == "skip  " && strings.TrimSpace(reason) != "":
+			result.Status = Skipped
+		default:
+			t.Errorf("%s: the README has\n%s\ninstead of\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passed.String())
+			return
+		}
+		report.Results = append(report.Results, result)
+	}
+	_, wanted, _ := strings.Cut(report.Summary(), ":")
+	if begin, counts, _ := strings.Cut(lines, ":"); !strings.HasPrefix(begin, name+" ") || counts != wanted+"\n" {
+		t.Errorf("%s: the README ends with %q, want %q", folder, lines, fmt.Sprintf("%s VERSION:%s\n", name, wanted))
 	}
 }
