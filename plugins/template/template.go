@@ -31,7 +31,7 @@ import (
 
 //go:embed all:go-dns all:go-mail all:go-sending
 //go:embed python all:python-dns all:python-mail all:python-sending
-//go:embed node/*.js node/*.json node/messages all:node-dns all:node-mail all:node-sending
+//go:embed node/*.js node/*.json node/messages node/test all:node-dns all:node-mail all:node-sending
 var templates embed.FS
 
 //go:embed gomod.txt gosum.txt

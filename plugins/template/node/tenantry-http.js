@@ -8,10 +8,11 @@
 
 const http = require('node:http');
 const https = require('node:https');
-const { Outcome, brokenAnswer } = require('./tenantry-plugin.js');
+const { Outcome, brokenAnswer, unknownEffect } = require('./tenantry-plugin.js');
 
 const MAX_ANSWER = 8 << 20; // bytes
 const MAX_SECONDS = 15; // for one request
+const MAX_WAIT = 3600; // seconds; a longer Retry-After is probably a mistake of the provider
 
 const waits = new Map(); // by scope: when its calls may go on, in milliseconds of performance.now()
 
@@ -22,7 +23,7 @@ async function request(call, scope, method, url, headers, body) {
   checkHost(call.hosts, new URL(url).hostname);
   checkWait(scope);
   const left = Math.min(MAX_SECONDS, call.secondsLeft());
-  if (left <= 0) throw noAnswer();
+  if (left <= 0) throw unknownEffect('no_answer');
   const answer = await exchange(left, method, url, headers, body);
   throwFor(scope, answer.status, answer.headers);
   try {
@@ -38,17 +39,15 @@ function checkHost(hosts, host) {
   if (hosts.length > 0 && !named) throw new Outcome('broken', 'host_not_named', 'the plugin may not connect to this host');
 }
 
-const noAnswer = () => new Outcome('unknown', 'no_answer', 'the provider did not answer in time');
-
 function exchange(seconds, method, url, headers, body) {
   return new Promise((resolve, reject) => {
     let connected = false;
     const cut = () => (connected
-      ? new Outcome('unknown', 'connection_cut', 'the provider did not answer in time')
+      ? unknownEffect('connection_cut')
       : new Outcome('down', 'unreachable', 'the provider cannot be reached'));
     const secure = url.startsWith('https:');
     const sent = (secure ? https : http).request(url, { method, agent: false, headers: { 'Content-Type': 'application/json', ...headers } });
-    const timer = setTimeout(() => sent.destroy(noAnswer()), seconds * 1000);
+    const timer = setTimeout(() => sent.destroy(unknownEffect('no_answer')), seconds * 1000);
     const fail = (error) => {
       clearTimeout(timer);
       sent.destroy();
@@ -82,14 +81,15 @@ function throwFor(scope, status, headers) {
   }
   if (status === 429) throw new Outcome('throttled', cause, 'the provider wants us to wait', { retryAfter });
   if (status === 503) throw new Outcome('down', cause, 'the provider is out of service', { retryAfter });
-  if (status === 408 || status === 504) throw new Outcome('unknown', cause, 'the provider did not answer in time');
+  if (status === 408 || status === 504) throw unknownEffect(cause);
   if (status >= 500) throw brokenAnswer(cause);
 }
 
-// secondsOf returns the seconds of a Retry-After, which is a number or a date.
+// secondsOf returns the seconds of a Retry-After, which is a number or a date. It returns at most
+// MAX_WAIT.
 function secondsOf(text) {
-  if (/^\d+$/.test(text)) return Number(text);
-  return Math.max(0, (Date.parse(text) - Date.now()) / 1000) || 0;
+  if (/^\d+$/.test(text)) return Math.min(Number(text), MAX_WAIT);
+  return Math.max(0, Math.min((Date.parse(text) - Date.now()) / 1000, MAX_WAIT)) || 0;
 }
 
 // checkWait throws an outcome while the calls of a scope have to wait.
@@ -110,4 +110,4 @@ function member(object, name, type) {
   return value;
 }
 
-module.exports = { request, member };
+module.exports = { request, member, secondsOf };

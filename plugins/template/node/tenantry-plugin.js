@@ -14,7 +14,7 @@ const { parseArgs } = require('node:util');
 const COOKIE = ['TENANTRY_PLUGIN', 'b6b0ad7a-hosted-by-tenantry'];
 const PROTOCOL_VERSION = 1;
 const MAX_MESSAGE = 4 << 20; // bytes, in both directions
-const DEFAULT_SECONDS = 60; // of a call without a deadline
+const MAX_CALL_SECONDS = 60;
 
 const KINDS = { refused: 1, not_ready: 2, throttled: 3, down: 4, broken: 5, unknown: 6 };
 
@@ -42,6 +42,9 @@ const requestRefused = (cause) => refused('provider_error', cause, 'the provider
 
 // brokenAnswer returns the outcome for an answer that cannot be understood.
 const brokenAnswer = (cause) => new Outcome('broken', cause, 'the provider answered with an error');
+
+// unknownEffect returns the outcome for a call that may or may not have had an effect.
+const unknownEffect = (cause) => new Outcome('unknown', cause, 'the provider did not answer in time');
 
 // main runs the plugin. service is the gRPC service of its kind: its file, its name, and its methods,
 // which call the provider. connect(connection) returns the provider for one call. simulator starts
@@ -150,14 +153,13 @@ function rawService(path) {
 async function answerCall(description, connect, call, run) {
   const { connection } = call.request;
   const requestID = String(call.metadata.get('x-request-id')[0] || '');
-  const deadline = call.getDeadline();
-  const end = deadline === Infinity ? Date.now() + DEFAULT_SECONDS * 1000 : Number(deadline);
+  const secondsLeft = secondsUntil(call.getDeadline());
   try {
     const secrets = {};
     for (const [name, value] of Object.entries(connection?.secrets ?? {})) secrets[name] = value.toString();
     const provider = connect({ settings: connection?.settings ?? {}, secrets });
     const hosts = hostsOf(description.hosts, connection?.settings, secrets);
-    return await run(provider, { secondsLeft: () => (end - Date.now()) / 1000, requestID, hosts }, call.request);
+    return await run(provider, { secondsLeft, requestID, hosts }, call.request);
   } catch (error) {
     if (error instanceof Outcome) throw error;
     // The message of the error may contain a secret, and a stack begins with it.
@@ -165,6 +167,13 @@ async function answerCall(description, connect, call, run) {
     log('error', 'call failed', { request_id: requestID, type: error?.constructor?.name, stack });
     throw new Outcome('broken', 'plugin_unclassified', 'the plugin returned an error it did not classify');
   }
+}
+
+// secondsUntil returns a function that returns the seconds until a deadline, of at most
+// MAX_CALL_SECONDS in all. A call without a deadline has the deadline Infinity.
+function secondsUntil(deadline) {
+  const end = Math.min(Number(deadline), Date.now() + MAX_CALL_SECONDS * 1000);
+  return () => (end - Date.now()) / 1000;
 }
 
 // hostsOf returns the hosts of a description. A field in braces stands for the host in its value. A
@@ -233,4 +242,4 @@ async function simulate(name, simulator, args) {
   console.log(JSON.stringify(await simulator({ name, port: Number(options.listen.split(':')[1]), data: options.data, world: options.world })));
 }
 
-module.exports = { Outcome, misconfigured, credentialRefused, requestRefused, brokenAnswer, timestamp, fromTimestamp, main };
+module.exports = { Outcome, misconfigured, credentialRefused, requestRefused, brokenAnswer, unknownEffect, secondsUntil, hostsOf, timestamp, fromTimestamp, main };

@@ -8,15 +8,17 @@ the environment, and reads answers of a limited size.
 import email.utils
 import http.client
 import json
+import re
 import ssl
 import threading
 import time
 import urllib.parse
 
-from tenantry_plugin import Outcome, broken_answer
+from tenantry_plugin import Outcome, broken_answer, unknown_effect
 
 MAX_ANSWER = 8 << 20  # bytes
 MAX_SECONDS = 15.0  # for one request
+MAX_WAIT = 3600.0  # seconds; a longer Retry-After is probably a mistake of the provider
 
 _waits = {}  # by scope: when its calls may go on, in seconds of time.monotonic
 _lock = threading.Lock()
@@ -31,7 +33,7 @@ def request(call, scope, method, url, headers, body=None):
     _check_wait(scope)
     left = min(MAX_SECONDS, call.time_left())
     if left <= 0:
-        raise Outcome("unknown", "no_answer", "the provider did not answer in time")
+        raise unknown_effect("no_answer")
     deadline = time.monotonic() + left
     status, answer_headers, content = _exchange(call.hosts, deadline, method, url, headers, body)
     _raise_for(scope, status, answer_headers)
@@ -70,9 +72,9 @@ def _exchange(hosts, deadline, method, url, headers, body):
             answer = connection.getresponse()
             return answer.status, answer.headers, _read(answer, deadline, connection)
         except TimeoutError:
-            raise Outcome("unknown", "no_answer", "the provider did not answer in time") from None
+            raise unknown_effect("no_answer") from None
         except (OSError, http.client.HTTPException):
-            raise Outcome("unknown", "connection_cut", "the provider did not answer in time") from None
+            raise unknown_effect("connection_cut") from None
     finally:
         connection.close()
 
@@ -106,18 +108,18 @@ def _raise_for(scope, status, headers):
     if status == 503:
         raise Outcome("down", cause, "the provider is out of service", retry_after=wait)
     if status in (408, 504):
-        raise Outcome("unknown", cause, "the provider did not answer in time")
+        raise unknown_effect(cause)
     if status >= 500:
         raise broken_answer(cause)
 
 
 def _retry_after(text):
-    """Returns the seconds of a Retry-After, which is a number or a date."""
-    if text.isdigit():
-        return float(text)
+    """Returns the seconds of a Retry-After, which is a number or a date, and at most MAX_WAIT."""
+    if re.fullmatch("[0-9]+", text):
+        return min(float(text), MAX_WAIT)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
+        return max(0.0, min(email.utils.parsedate_to_datetime(text).timestamp() - time.time(), MAX_WAIT))
+    except (TypeError, ValueError, OverflowError):
         return 0.0
 
 

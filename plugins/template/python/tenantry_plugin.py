@@ -23,6 +23,7 @@ COOKIE = ("TENANTRY_PLUGIN", "b6b0ad7a-hosted-by-tenantry")
 PROTOCOL_VERSION = 1
 MAX_MESSAGE = 4 << 20  # bytes, in both directions
 MAX_CALLS = 32  # calls at once
+MAX_CALL_SECONDS = 60.0  # of a call
 
 KINDS = {"refused": 1, "not_ready": 2, "throttled": 3, "down": 4, "broken": 5, "unknown": 6}
 
@@ -58,6 +59,11 @@ def request_refused(cause):
 def broken_answer(cause):
     """Returns the outcome for an answer that cannot be understood."""
     return Outcome("broken", cause, "the provider answered with an error")
+
+
+def unknown_effect(cause):
+    """Returns the outcome for a call that may or may not have had an effect."""
+    return Outcome("unknown", cause, "the provider did not answer in time")
 
 
 class Connection:
@@ -243,9 +249,9 @@ class _Services:
 
 
 def _time_left(context):
-    """Returns the seconds until the deadline of a call, 60 for a call without a deadline."""
-    left = context.time_remaining()
-    return 60.0 if left is None else left
+    """Returns the seconds until the deadline of a call, at most MAX_CALL_SECONDS."""
+    left = context.time_remaining()  # without a deadline, None or a number of many years
+    return MAX_CALL_SECONDS if left is None else min(left, MAX_CALL_SECONDS)
 
 
 def _hosts(named, connection):
