@@ -67,10 +67,7 @@ class Provider {
       const answer = await this.call(call, 'PATCH', path(zone.id), { changes: missing.map(toAPI) }, { 'If-Match': version });
       if (answer.status === 412) throw dns.changed();
       if (answer.status >= 400) throw requestRefused(`status ${answer.status}`);
-      sets = setsOf(answer.body);
-      if (!missing.every((s) => dns.same(dns.find(sets, s.name, s.type), s))) {
-        throw brokenAnswer('missing_after_write');
-      }
+      sets = dns.checkWritten(setsOf(answer.body), missing);
     }
     return dns.setsAfter(sets, changes);
   }
@@ -92,7 +89,8 @@ class Provider {
 
 const path = (zone) => '/v1/zones/' + encodeURIComponent(zone);
 
-// The API writes a value as a text in which each character is one byte.
+// The API writes a value as a text in which each character is one byte. tenantry-zonefile.js
+// converts the format of zone files, which most providers use.
 
 function setsOf(body) {
   return member(body, 'sets', 'array').map((s) => {

@@ -7,7 +7,9 @@
 // `after`.
 'use strict';
 
-const { Outcome } = require('./tenantry-plugin.js');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { Outcome, brokenAnswer, unknownEffect } = require('./tenantry-plugin.js');
+const { plainName } = require('./tenantry-zonefile.js');
 
 // service is the gRPC service of a DNS provider. Each method calls a method of the provider.
 const service = {
@@ -35,7 +37,13 @@ const noZone = () => refused('zone_not_found', 'the DNS provider shows no such z
 // changed returns the outcome for a write that was refused because the zone has changed since the plan.
 const changed = () => refused('zone_changed', 'the zone changed since it was planned; nothing was written');
 
-const sameName = (a, b) => a.toLowerCase() === b.toLowerCase();
+// overlapped returns the outcome for a write that was made although someone else changed the zone
+// between the last read and the write. Use it only if the provider's answer proves this, for
+// example by a serial that has increased by two. The work on the domain then stops until a person
+// has checked the zone.
+const overlapped = () => new Outcome('broken', 'zone_changed_during_write', 'the zone was changed by someone else during the write, so a value may be lost');
+
+const sameName = (a, b) => plainName(a) === plainName(b);
 
 // find returns the set with a name and type, or an empty one.
 function find(sets, name, type) {
@@ -52,12 +60,13 @@ function same(a, b) {
 function checkChanges(zone, changes) {
   const seen = new Set();
   for (const { before, after } of changes) {
-    const name = after.name.toLowerCase();
+    const name = plainName(after.name);
     const apex = sameName(name, zone);
     const key = `${name} ${after.type}`;
     if (!sameName(before.name, name) || before.type !== after.type || seen.has(key) ||
-      (!apex && !name.endsWith('.' + zone.toLowerCase())) ||
-      after.type === '' || after.type === 'SOA' || (after.type === 'NS' && apex) ||
+      (!apex && !name.endsWith('.' + plainName(zone))) ||
+      !/^[A-Z0-9-]+$/.test(after.type) || // types are compared exactly
+      after.type === 'SOA' || (after.type === 'NS' && apex) ||
       (after.type === 'CNAME' && after.values.length > 1)) {
       throw refused('change_not_allowed', 'this change of the zone is not allowed');
     }
@@ -87,7 +96,59 @@ function outstanding(current, changes) {
   return missing;
 }
 
+// checkWritten returns the sets of a zone after a write. It throws an outcome if they lack a set
+// that was written.
+function checkWritten(sets, written) {
+  if (!written.every((s) => same(find(sets, s.name, s.type), s))) throw brokenAnswer('missing_after_write');
+  return sets;
+}
+
+// readBack reads a zone after a write, and returns its sets like checkWritten. It is for providers
+// whose answer to a write does not have the sets of the zone. If the read fails, the write may have
+// changed the zone, so the outcome never says that nothing changed.
+async function readBack(provider, call, zone, written) {
+  let sets;
+  try {
+    sets = await provider.records(call, zone);
+  } catch (error) {
+    throw ['refused', 'not_ready', 'throttled', 'down'].includes(error.kind) ? unknownEffect('not_read_back') : error;
+  }
+  return checkWritten(sets, written);
+}
+
+// holders has, by zone, a promise that ends with the last call that holds the lock or waits for it.
+const holders = new Map();
+
+// hold runs a function while the call holds the lock of a zone, and returns its result. The
+// function reads and writes the zone. hold is for providers that cannot make a write depend on the
+// read: it serializes the writes of this process. It fails with an outcome if the call ends first.
+async function hold(call, zoneID, readAndWrite) {
+  const before = holders.get(zoneID);
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  const last = Promise.all([before, held]).then(() => {
+    if (holders.get(zoneID) === last) holders.delete(zoneID);
+  });
+  holders.set(zoneID, last);
+  try {
+    await beforeDeadline(call, before);
+    return await readAndWrite();
+  } finally {
+    release();
+  }
+}
+
+// beforeDeadline waits for a promise. It fails with an outcome if the call ends first.
+async function beforeDeadline(call, promise) {
+  const timer = new AbortController();
+  const ended = Symbol('ended');
+  const end = sleep(Math.max(0, call.secondsLeft() * 1000), ended, { signal: timer.signal }).catch(() => {});
+  const first = await Promise.race([promise, end]);
+  timer.abort();
+  if (first === ended) throw unknownEffect('no_answer');
+}
+
 // setsAfter returns the current set of each change: the result of apply.
 const setsAfter = (current, changes) => changes.map(({ after }) => find(current, after.name, after.type));
 
-module.exports = { service, noZone, changed, find, same, checkChanges, outstanding, setsAfter };
+module.exports = { service, noZone, changed, overlapped, find, same, checkChanges, outstanding, checkWritten, readBack, hold, setsAfter };

@@ -71,9 +71,7 @@ class Provider:
                 raise tenantry_dns.changed()
             if status >= 400:
                 raise request_refused(f"status {status}")
-            sets = _sets(answer)
-            if not all(tenantry_dns.same(tenantry_dns.find(sets, s["name"], s["type"]), s) for s in missing):
-                raise broken_answer("missing_after_write")
+            sets = tenantry_dns.check_written(_sets(answer), missing)
         return tenantry_dns.sets_after(sets, changes)
 
     def _read(self, call, name):
@@ -97,7 +95,8 @@ def _path(zone):
     return "/v1/zones/" + urllib.parse.quote(zone, safe="")
 
 
-# The API writes a value as a text in which each character is one byte.
+# The API writes a value as a text in which each character is one byte. tenantry_zonefile converts
+# the format of zone files, which most providers use.
 
 
 def _sets(answer):

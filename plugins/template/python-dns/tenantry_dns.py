@@ -5,7 +5,12 @@ A record set is a dict with name, type, ttl and values, which are bytes. A set w
 not exist. A change is a pair of sets: the one that the plan was made from, and the desired one.
 """
 
-from tenantry_plugin import Outcome
+import contextlib
+import re
+import threading
+
+from tenantry_plugin import Outcome, broken_answer, unknown_effect
+from tenantry_zonefile import plain_name
 
 
 def methods():
@@ -43,10 +48,20 @@ def changed():
     return Outcome("refused", "zone_changed", "the zone changed since it was planned; nothing was written", "provider_error")
 
 
+def overlapped():
+    """Returns the outcome for a write that was made although someone else changed the zone.
+
+    The other change was between the last read and the write. Use it only if the provider's answer
+    proves this, for example by a serial that has increased by two. The work on the domain then
+    stops until a person has checked the zone.
+    """
+    return Outcome("broken", "zone_changed_during_write", "the zone was changed by someone else during the write, so a value may be lost")
+
+
 def find(sets, name, kind):
     """Returns the set with a name and type, or an empty one."""
     for s in sets:
-        if s["type"] == kind and s["name"].lower() == name.lower():
+        if s["type"] == kind and plain_name(s["name"]) == plain_name(name):
             return s
     return {"name": name, "type": kind, "ttl": 0, "values": []}
 
@@ -58,12 +73,13 @@ def same(a, b):
 
 def check_changes(zone, changes):
     """Raises an outcome for changes that no plan contains, such as one outside the zone."""
-    zone, seen = zone.lower(), set()
+    zone, seen = plain_name(zone), set()
     for before, after in changes:
-        name, kind = after["name"].lower(), after["type"]
-        if ((name, kind) != (before["name"].lower(), before["type"]) or (name, kind) in seen
+        name, kind = plain_name(after["name"]), after["type"]
+        if ((name, kind) != (plain_name(before["name"]), before["type"]) or (name, kind) in seen
                 or name != zone and not name.endswith("." + zone)
-                or kind in ("", "SOA") or kind == "NS" and name == zone
+                or not re.fullmatch("[A-Z0-9-]+", kind)  # types are compared exactly
+                or kind == "SOA" or kind == "NS" and name == zone
                 or kind == "CNAME" and len(after["values"]) > 1):
             raise Outcome("refused", "change_not_allowed", "this change of the zone is not allowed", "provider_error")
         seen.add((name, kind))
@@ -74,7 +90,7 @@ def outstanding(current, changes):
 
     Raises changed() if a set is neither as planned nor as desired, or if a CNAME would not be alone.
     """
-    missing, after_all = [], {(s["name"].lower(), s["type"]): s for s in current}
+    missing, after_all = [], {(plain_name(s["name"]), s["type"]): s for s in current}
     for before, after in changes:
         now = find(current, after["name"], after["type"])
         if not same(now, after) and not same(now, before):
@@ -83,13 +99,54 @@ def outstanding(current, changes):
             # A plan that keeps the TTL gets the TTL that the provider has.
             keeps = now["values"] and before["ttl"] == after["ttl"]
             missing.append({**after, "ttl": now["ttl"] if keeps else after["ttl"]})
-        after_all[after["name"].lower(), after["type"]] = after
+        after_all[plain_name(after["name"]), after["type"]] = after
     for _, after in changes:
         others = [s for (name, kind), s in after_all.items()
-                  if name == after["name"].lower() and kind != after["type"] and s["values"]]
+                  if name == plain_name(after["name"]) and kind != after["type"] and s["values"]]
         if after["values"] and any("CNAME" in (s["type"], after["type"]) for s in others):
             raise changed()
     return missing
+
+
+def check_written(sets, written):
+    """Returns the sets of a zone after a write. Raises an outcome if they lack a written set."""
+    if not all(same(find(sets, s["name"], s["type"]), s) for s in written):
+        raise broken_answer("missing_after_write")
+    return sets
+
+
+def read_back(provider, call, zone, written):
+    """Reads a zone after a write, and returns its sets like check_written.
+
+    It is for providers whose answer to a write does not have the sets of the zone. If the read
+    fails, the write may have changed the zone, so the outcome never says that nothing changed.
+    """
+    try:
+        sets = provider.records(call, zone)
+    except Outcome as outcome:
+        if outcome.kind in ("refused", "not_ready", "throttled", "down"):
+            raise unknown_effect("not_read_back") from None
+        raise
+    return check_written(sets, written)
+
+
+_locks = [threading.Lock() for _ in range(256)]  # two zones may have the same lock
+
+
+@contextlib.contextmanager
+def hold(call, zone_id):
+    """Holds the lock of a zone in a `with` statement, from its read to its write.
+
+    It is for providers that cannot make a write depend on the read: it serializes the writes of
+    this process. Raises an outcome if the call ends first.
+    """
+    lock = _locks[hash(zone_id) % len(_locks)]
+    if not lock.acquire(timeout=max(0.0, call.time_left())):
+        raise unknown_effect("no_answer")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sets_after(current, changes):
