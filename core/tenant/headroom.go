@@ -17,8 +17,9 @@ type Licenses struct {
 const trialRecipients = 5000
 
 // ExternalRecipientLimit returns the estimated number of external recipients in 24 hours, by the
-// platform's published formula. Trial licences do not count. Without paid licences it returns the
-// trial limit, which is lower than the formula's result.
+// formula that the bundled mail platform publishes. Decision 0020 says why the core has it. Trial
+// licences do not count. Without paid licences it returns the trial limit, which is lower than the
+// formula's result.
 func (l Licenses) ExternalRecipientLimit() int {
 	if l.Paid <= 0 {
 		return trialRecipients
