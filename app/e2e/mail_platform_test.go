@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/plugins/template"
 )
 
 // foreignVendors are words that only Microsoft uses for its products and hosts.
@@ -49,26 +50,23 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestADifferentMailPlatformServes walks with the mail plugins of `tenantry plugin new` from the
-// consent to mailboxes, and back. The caller and the administrator see no name of the bundled mail
-// platform.
+// consent to mailboxes, and back. Halfway, the plugin is built again, and the running sandbox uses
+// the new program with the same tenant. The caller and the administrator see no name of the bundled
+// mail platform.
 func TestADifferentMailPlatformServes(t *testing.T) {
 	t.Parallel()
-	for language, write := range map[string]func(*testing.T) string{
-		"go":     func(t *testing.T) string { return testserver.Program(t, "testdata/go-mail") },
-		"python": func(t *testing.T) string { return newPluginInDevelopment(t, "mail", "example", "python").module.home },
-		"node":   func(t *testing.T) string { return newPluginInDevelopment(t, "mail", "example", "node").module.home },
-	} {
+	for _, language := range template.Languages {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			walkWithMailPlatform(t, write(t))
+			walkWithMailPlatform(t, newPluginInDevelopment(t, "mail", "example", language))
 		})
 	}
 }
 
 // walkWithMailPlatform starts a sandbox with a mail plugin, and connects and removes a tenant.
-func walkWithMailPlatform(t *testing.T, plugin string) {
+func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	t.Helper()
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin)
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)
@@ -89,6 +87,7 @@ func walkWithMailPlatform(t *testing.T, plugin string) {
 	checkValues(t, h.get(h.path("")).object, object{"connected_by": h.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 
 	zone := h.addSignedDomain()
+	plugin.upgrade(c, p)
 	h.limitMailboxes(zone)
 	h.removeEverything(zone)
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); string(bytes.TrimSpace(calls.raw)) != "[]" {
