@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -241,8 +240,5 @@ func TestEveryPhaseOfARequestHasATimeout(t *testing.T) {
 	s := httpapi.Server(":0", nil)
 	if s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != time.Minute || s.ReadTimeout == 0 || s.WriteTimeout <= 110*time.Second {
 		t.Errorf("timeouts %v %v %v %v", s.ReadHeaderTimeout, s.IdleTimeout, s.ReadTimeout, s.WriteTimeout)
-	}
-	if domain.MaxPerTenant != 12 {
-		t.Errorf("the introduction says 12 domains, core %d", domain.MaxPerTenant)
 	}
 }
