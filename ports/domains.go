@@ -13,35 +13,44 @@ import (
 
 // Domains stores the custom domains of the owner's tenants.
 type Domains interface {
-	// Domains lists the added domains of a tenant by name. For all methods except ReserveDomain,
-	// missing domains do not exist. It fails with tenant_not_found.
+	// Domains lists the domains of a tenant, sorted by name. It leaves out domains that are only
+	// reserved (Added is false), and domains that are missing: discoveries did not find them at the
+	// platform. It fails with tenant_not_found.
 	Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error)
-	// Domain returns an added domain by its name. It fails with tenant_not_found or
-	// domain_not_found.
+	// Domain returns a domain that Domains would list, by its name. It fails with tenant_not_found
+	// or domain_not_found.
 	Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
-	// DomainByID returns an added domain by its row id. It fails with domain_not_found.
+	// DomainByID returns a domain that Domains would list, by its row id. It fails with
+	// domain_not_found.
 	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
-	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
-	// domain has a row already, it returns that row, in which Added says whether the domain was
-	// added. A missing domain becomes a reservation again. If the row is a reservation already, it
-	// renews it and sets ReservedBefore. ReservedAt is later than that of every earlier reservation
-	// of the row that counts. If Removals has removed the domain, discoveries may find it again,
-	// and if a removal has begun, a later one is not its repetition. It runs in one transaction
-	// under a lock on the tenant. It fails with tenant_not_found, or with domain_limit_reached if
-	// the domain needs a new reservation and the tenant has max rows. Reservations count, missing
-	// domains do not.
-	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
-	// WithdrawReservation takes back a reservation that renewed an earlier one, which then counts
-	// again. It does nothing if a different request has reserved the domain since.
+	// ReserveDomain reserves a domain, and returns its row:
+	//
+	//   - The domain has no row: the reservation is a new row, and JustReserved is set.
+	//   - The domain was added and is not missing: the row is returned without a change.
+	//   - The domain is missing: its row becomes a reservation, and Added is false.
+	//   - The row is a reservation: the reservation is renewed, and ReservedBefore is its old time.
+	//
+	// The new ReservedAt is later than that of all earlier reservations of the row that were not
+	// withdrawn. ReserveDomain deletes the record of an earlier removal of the domain: discoveries
+	// may then store the domain again, and a later removal does not repeat the earlier one. It runs
+	// in one transaction under a lock on the tenant. It fails with tenant_not_found, or with
+	// domain_limit_reached if the domain needs a new reservation and the tenant has maxDomains
+	// rows. Reservations count, missing domains do not.
+	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, maxDomains int, now time.Time) (domain.Domain, error)
+	// WithdrawReservation undoes the renewal of a reservation: the row gets the time
+	// d.ReservedBefore again. It does nothing if a different request has reserved the domain since.
 	WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error
-	// ReleaseDomain deletes an unfinished reservation. If the domain was missing before, it is
-	// missing again, since the same time. It does nothing if a different request has reserved the
-	// domain after reservedAt.
+	// ReleaseDomain ends a reservation whose domain was not added. It deletes the row. If the
+	// domain was missing before the reservation, the row stays, and is missing with its old
+	// MissingSince. ReleaseDomain does nothing if the domain was added, or if a different request
+	// has reserved it after reservedAt.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
-	// SaveDomain does the same as ChangeDomain and commits the completion with it.
+	// SaveDomain does the same as ChangeDomain. In the same transaction, it stores the completion:
+	// the answer to the request.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error
-	// ChangeDomain merges an observation into the stored domain with domain.Domain.Merge. Parts
-	// that were observed later stay. It returns the stored domain. It fails with domain_not_found.
+	// ChangeDomain merges an observation into the stored domain with domain.Domain.Merge. It does
+	// not replace a part that was observed later than the same part of d. It returns the stored
+	// domain. It fails with domain_not_found.
 	ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error)
 }
 

@@ -46,9 +46,9 @@ type Removals interface {
 
 // DomainRemoval says what the beginning of a domain's removal found.
 type DomainRemoval struct {
-	// Repeated is true if an earlier removal has begun less than domain.RemovalMemory before. An
-	// earlier removal does not count if it was cancelled, or if Domains.ReserveDomain reserved the
-	// domain after it.
+	// Repeated is true if an earlier removal has begun less than domain.RemovalRepeatWindow before.
+	// An earlier removal does not count if it was cancelled, or if Domains.ReserveDomain reserved
+	// the domain after it.
 	Repeated bool
 	// MadeAnew is true if the platform has shown a change of the domain since the earlier removal
 	// began. The earlier removal can then have removed the domain, and the platform can have a new

@@ -157,7 +157,7 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 		}
 		begun := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
 		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
-			Set("forgotten_at = EXCLUDED.forgotten_at").Where("fd.forgotten_at <= ?", storedTime(at.Add(-domain.RemovalMemory))).Exec(ctx)
+			Set("forgotten_at = EXCLUDED.forgotten_at").Where("fd.forgotten_at <= ?", storedTime(at.Add(-domain.RemovalRepeatWindow))).Exec(ctx)
 		if err != nil {
 			return err
 		}

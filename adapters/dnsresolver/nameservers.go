@@ -29,7 +29,8 @@ type server struct {
 }
 
 // addServers returns z with the servers that the zone (fromZone) or the parent zone (fromParent)
-// lists. It returns a reason when neither lists a server.
+// lists. It returns a reason when neither lists a server. In recursive mode, the servers are the
+// resolvers.
 func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent referral) (zone, string) {
 	z.delegation = fromParent.hosts
 	if len(fromParent.hosts) == 0 {
@@ -74,13 +75,14 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// resolveHosts returns the addresses of each host of ref. It uses glue records for hosts inside the
-// zone and asks the resolvers for all other hosts.
-func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, extra ...*wire.Msg) [][]netip.Addr {
+// resolveHosts returns the addresses of each host of ref. It uses the glue records of ref and of
+// moreGlue for hosts inside the zone. It asks the resolvers for all other hosts, and for hosts
+// without a glue record.
+func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, moreGlue ...*wire.Msg) [][]netip.Addr {
 	found := make([][]netip.Addr, len(ref.hosts))
 	var wg panics.Group
 	for i, host := range ref.hosts {
-		for _, m := range append(extra, ref.glue) {
+		for _, m := range append(moreGlue, ref.glue) {
 			if m != nil && len(found[i]) == 0 {
 				found[i] = glueAddrs(m, host, apex)
 			}

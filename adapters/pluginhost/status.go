@@ -20,8 +20,9 @@ const (
 	Running  State = "running"
 	// Waiting means that the last process or start failed. The next start is allowed at RetryAt.
 	Waiting State = "waiting"
-	// CrashLoop means that there were CrashLimit failures in a row. The host makes one attempt to
-	// start the plugin per Cooldown.
+	// CrashLoop means that the last SupervisionPolicy.CrashLimit processes failed: they did not
+	// start, or exited before they answered a call. Calls now start the plugin at most once per
+	// SupervisionPolicy.Cooldown.
 	CrashLoop State = "crash_loop"
 	// Closed means that the host is closed.
 	Closed State = "closed"

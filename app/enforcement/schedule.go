@@ -15,15 +15,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// RunKind is the kind of a wake-up for one pass. Its ID is the GUID of the tenant.
-const RunKind = "enforcement"
+// PassKind is the Kind of the wake-up that starts a pass: one check of the send limits of one
+// tenant. The ID of the wake-up is the GUID of the tenant.
+const PassKind = "enforcement"
 
-// kindSweep is the kind of the periodic sweep.
-const kindSweep = "enforcement_sweep"
+// sweepKind is the Kind of the sweep, which lists the tenants that are due, and wakes them.
+const sweepKind = "enforcement_sweep"
 
 const (
-	// maxDue is the number of tenants that one sweep wakes at most.
-	maxDue = 500
+	// maxTenantsPerSweep is the number of tenants that one sweep wakes at most.
+	maxTenantsPerSweep = 500
 	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
 	// number of database connections, so that requests find a free one.
 	ParallelPasses = 18
@@ -35,8 +36,8 @@ const (
 	slotWait = 10 * time.Second
 	// nextSweepDelay is the pause after a sweep that could not wake every due tenant.
 	nextSweepDelay = time.Second
-	// farFuture is later than any tenant's next due time.
-	farFuture = 365 * 24 * time.Hour
+	// longestDelay is longer than the time until any tenant is due.
+	longestDelay = 365 * 24 * time.Hour
 )
 
 // Handlers returns the wake-up handler for passes. If no slot becomes free, the tenant stays due.
@@ -44,7 +45,7 @@ const (
 // time.
 func (r *Runner) Handlers() map[string]ports.Handler {
 	slots := make(chan struct{}, ParallelPasses)
-	return map[string]ports.Handler{RunKind: func(ctx context.Context, w ports.Wakeup) error {
+	return map[string]ports.Handler{PassKind: func(ctx context.Context, w ports.Wakeup) error {
 		select {
 		case slots <- struct{}{}:
 		case <-time.After(slotWait):
@@ -64,14 +65,14 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 // Periodic returns the sweep, which wakes the tenants that are due. If more tenants are due than
 // one sweep wakes, the sweep runs again after one second. A tenant that was listed by two sweeps
 // still gets only one wake-up.
-func (r *Runner) Periodic(sweep time.Duration, q ports.Queue) []ports.Periodic {
-	return []ports.Periodic{{Kind: kindSweep, Every: sweep, Do: func(ctx context.Context) error {
+func (r *Runner) Periodic(interval time.Duration, q ports.Queue) []ports.Periodic {
+	return []ports.Periodic{{Kind: sweepKind, Every: interval, Do: func(ctx context.Context) error {
 		due, more, err := r.dueWakeups(ctx)
 		if err != nil {
 			return fmt.Errorf("list due tenants: %w", err)
 		}
 		if more {
-			due = append(due, ports.Wakeup{Kind: kindSweep, At: time.Now().Add(nextSweepDelay)})
+			due = append(due, ports.Wakeup{Kind: sweepKind, At: time.Now().Add(nextSweepDelay)})
 		}
 		return q.Wake(ctx, due...)
 	}}}
@@ -79,7 +80,7 @@ func (r *Runner) Periodic(sweep time.Duration, q ports.Queue) []ports.Periodic {
 
 // dueWakeups returns the wake-ups of due tenants, and whether more tenants may be due.
 func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more bool, err error) {
-	due, err := r.Runs.DueTenants(ctx, r.Now(), maxDue)
+	due, err := r.Runs.DueTenants(ctx, r.Now(), maxTenantsPerSweep)
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		if r.OnlyLimited {
@@ -91,9 +92,9 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 				continue
 			}
 		}
-		all = append(all, ports.Wakeup{Kind: RunKind, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
+		all = append(all, ports.Wakeup{Kind: PassKind, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
 	}
-	return all, len(due) == maxDue, err
+	return all, len(due) == maxTenantsPerSweep, err
 }
 
 // RunAll makes a pass over every tenant, due or not. It first waits for the passes in progress in
@@ -101,7 +102,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
-	until := r.Now().Add(farFuture)
+	until := r.Now().Add(longestDelay)
 	all, err := r.Runs.DueTenants(ctx, until, 1<<30)
 	if err != nil {
 		return err

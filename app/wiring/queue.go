@@ -168,7 +168,7 @@ var runsForInactiveAccounts = map[string]bool{
 	domains.CheckKind:        false,
 	integrations.RefreshKind: false,
 	integrations.SessionKind: true,
-	enforcement.RunKind:      true,
+	enforcement.PassKind:     true,
 	webhooks.Kind:            false,
 }
 

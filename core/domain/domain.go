@@ -18,10 +18,10 @@ import (
 // MaxPerTenant is the maximum number of custom domains of a tenant.
 const MaxPerTenant = 12
 
-// RemovalMemory is how long after the beginning of a removal another removal of the domain counts
-// as its repetition. It exceeds the time for which a request can be repeated with its
-// Idempotency-Key.
-const RemovalMemory = 48 * time.Hour
+// RemovalRepeatWindow is the time after the beginning of a removal in which a second removal of the
+// domain counts as a repetition of the first. It exceeds the time for which a request can be
+// repeated with its Idempotency-Key.
+const RemovalRepeatWindow = 48 * time.Hour
 
 // Domain is a custom domain as tenantry stores it.
 type Domain struct {
@@ -35,8 +35,9 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation. ReservedBefore is the time of the reservation that it
-	// renews, zero if it renews none. Only ports.Domains.ReserveDomain sets them.
+	// ReservedAt identifies a reservation. ReservedBefore is the ReservedAt of the earlier
+	// reservation that this one renews, zero if there is none. Only ports.Domains.ReserveDomain
+	// sets them.
 	ReservedAt, ReservedBefore time.Time
 
 	Default  bool
@@ -50,12 +51,13 @@ type Domain struct {
 	Service      []dns.Record
 	Signing      dns.Signing
 	// Status is the result of the last DNS read, and CheckedAt is its time, zero if there was none.
-	// Health is the result of all reads.
+	// Health lists the kinds of records that were correct in some read, and those of them that are
+	// wrong now.
 	Status    dns.Status
 	Health    Health
 	CheckedAt time.Time
 	CreatedAt time.Time
-	// MissingSince is when a discovery did not find the domain for the first time. It is zero if a
+	// MissingSince is the time of the first discovery that did not find the domain. It is zero if a
 	// later discovery found the domain. A missing domain is not listed.
 	MissingSince time.Time
 	// Observed says when each part of the domain was observed at the platform. It is zero in a

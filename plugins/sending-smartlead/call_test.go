@@ -13,11 +13,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// cannedAt is the current time of the platform that canned returns.
-var cannedAt = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+// platformNow is the current time of the platforms that platformThatAnswers returns.
+var platformNow = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
-// canned returns a platform whose server sends the same answer to every request.
-func canned(t *testing.T, header http.Header, status int, body string) *platform {
+// platformThatAnswers returns a platform whose server sends the same answer to every request.
+func platformThatAnswers(t *testing.T, header http.Header, status int, body string) *platform {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, values := range header {
@@ -27,7 +27,7 @@ func canned(t *testing.T, header http.Header, status int, body string) *platform
 	}))
 	t.Cleanup(s.Close)
 	state := newProcessState()
-	state.now = func() time.Time { return cannedAt }
+	state.now = func() time.Time { return platformNow }
 	p, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func canned(t *testing.T, header http.Header, status int, body string) *platform
 
 // TestOutcomeOfEachErrorAnswer covers the three error formats, and errors with status 200.
 func TestOutcomeOfEachErrorAnswer(t *testing.T) {
-	reset := http.Header{"X-Ratelimit-Reset": {strconv.FormatInt(cannedAt.Add(20*time.Second).Unix(), 10)}}
+	reset := http.Header{"X-Ratelimit-Reset": {strconv.FormatInt(platformNow.Add(20*time.Second).Unix(), 10)}}
 	for _, tt := range []struct {
 		name   string
 		header http.Header
@@ -70,7 +70,7 @@ func TestOutcomeOfEachErrorAnswer(t *testing.T) {
 		{"null", nil, 200, `null`, sdk.Broken, "", 0},
 		{"an empty body", nil, 200, ``, sdk.Broken, "", 0},
 	} {
-		_, err := canned(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
+		_, err := platformThatAnswers(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
 		if o := sdk.OutcomeOf(err); o.Kind != tt.want || o.Code.Name != tt.code || o.RetryAfter != tt.wait {
 			t.Errorf("%s: the outcome is %+v, want %s with a wait of %s", tt.name, o, tt.want, tt.wait)
 		}
@@ -82,11 +82,11 @@ func TestRemoveOfAnUnknownAccountSucceeds(t *testing.T) {
 		`{"ok":false,"message":"Email account not found!","errorCode":"ACCOUNT_NOT_FOUND","emailAccountId":"1"}`: 0,
 		`<html>404</html>`: sdk.Broken,
 	} {
-		if err := canned(t, nil, 404, body).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != want || want == 0 && err != nil {
+		if err := platformThatAnswers(t, nil, 404, body).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != want || want == 0 && err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	if err := canned(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if err := platformThatAnswers(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an error with 200: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestAccountStateOfEachAnswer(t *testing.T) {
 		`"type":"SMTP","is_smtp_success":true,"is_imap_success":true`:                                       {State: sdk.AccountOther},
 		`"type":"GMAIL","is_smtp_success":false,"is_imap_success":false`:                                    {State: sdk.AccountOther},
 	} {
-		page, err := canned(t, nil, 200, `{"success":true,"data":[{"id":"17","from_email":"a@b.example","from_name":"A",`+fields+`}]}`).Accounts(t.Context(), "")
+		page, err := platformThatAnswers(t, nil, 200, `{"success":true,"data":[{"id":"17","from_email":"a@b.example","from_name":"A",`+fields+`}]}`).Accounts(t.Context(), "")
 		if err != nil || len(page.Accounts) != 1 {
 			t.Fatalf("%s: %+v, %v", fields, page, err)
 		}
@@ -126,9 +126,9 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		"two words":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a b")}},
 		"an attack":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("<script>")}},
 		"a long key":         {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(strings.Repeat("a", 257))}},
-		"no URL":             {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
+		"an invalid URL":     {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
-		"no client":          {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
+		"an invalid client":  {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 	} {
 		if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Describe adds to op the documentation of its terms: the API key and its scope, the example of the
-// body, and the answers.
+// Describe documents an operation from its guard.Terms: the API key and its scope, the example of
+// the request body, and the answers.
 func Describe(op *huma.Operation) {
 	t := guard.TermsOf(op)
 	scopes := []string{}
@@ -53,7 +53,8 @@ func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
 	}}
 	if t.Media != "" {
-		// JSON Lines have no schema, because OpenAPI 3.1 would apply a schema to the whole answer.
+		// The media type is JSON Lines. It gets no schema, because OpenAPI 3.1 would apply a schema
+		// to the whole answer and not to each line.
 		documented[success].Content = map[string]*huma.MediaType{t.Media: {Example: t.Answer}}
 	}
 	for status, list := range byStatus {
@@ -78,25 +79,25 @@ func documentReplays(documented map[string]*huma.Response) {
 	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
 }
 
-// DescribeParameters replaces the parameters that huma derived from an input type with the
-// parameters in described. A key of described is a parameter's name, or "operation-id.name" for one
-// operation. DescribeParameters also adds the header parameters.
-func DescribeParameters(operation *huma.Operation, described map[string]huma.Param) {
+// DescribeParameters replaces the parameters that huma derived from an input type with those of the
+// map docs. A key of docs is a parameter's name, or "operation-id.name" for one operation.
+// DescribeParameters also adds the header parameters.
+func DescribeParameters(operation *huma.Operation, docs map[string]huma.Param) {
 	for i, p := range operation.Parameters {
-		param, specific := described[operation.OperationID+"."+p.Name]
+		param, specific := docs[operation.OperationID+"."+p.Name]
 		if !specific {
-			param = described[p.Name]
+			param = docs[p.Name]
 		}
 		param.Name, param.In, param.Required = p.Name, p.In, p.Required
 		operation.Parameters[i] = &param
 	}
 	if guard.TermsOf(operation).Write {
-		least, most := 1, 255
+		minLength, maxLength := 1, 255
 		operation.Parameters = append(operation.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
 			Description: "A string of your choice, new for each new operation. The same request with the same key within 24 hours " +
 				"gets the same response, and the operation is not executed again.",
-			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
+			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &minLength, MaxLength: &maxLength, Pattern: "^[!-~]+$"},
 			Example: "3f1c9c1e-add-domain",
 		})
 	}

@@ -18,8 +18,8 @@ import (
 //go:embed assets
 var files embed.FS
 
-// asset is a file of the pages. Its content is a string, which all answers share: package guard
-// sends a string without copying it.
+// asset is a file of the pages. Its content is a string, because package guard sends a string
+// without a copy. So all answers share the memory of one string.
 type asset struct {
 	contentType string
 	content     func() string // the uncompressed content
