@@ -59,6 +59,26 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 	}
 }
 
+// TestPagesAreCacheable checks that a client may keep each page and each file for some time. An
+// answer that there is no such page must not be kept.
+func TestPagesAreCacheable(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	browser := map[string]string{"Accept": "text/html"}
+	for _, path := range []string{
+		"/", "/docs", "/docs/guide", "/docs/guide/retries", "/docs/errors", "/docs/errors/invalid_request",
+		"/docs/assets/text.css", "/docs/assets/swagger-ui-bundle.js", "/openapi.json",
+	} {
+		if got := ask(h, path, browser); got.Code != 200 || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public, max-age=") {
+			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
+		}
+	}
+	for _, path := range []string{"/docs/guide/unknown", "/docs/errors/unknown", "/docs/assets/unknown"} {
+		if got := ask(h, path, browser); got.Code != 404 || strings.Contains(got.Header().Get("Cache-Control"), "max-age") {
+			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
+		}
+	}
+}
+
 // TestRootShowsAPageToBrowsersOnly checks that a client of the API still gets a 404 problem at the
 // root.
 func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
