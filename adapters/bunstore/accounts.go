@@ -302,7 +302,10 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 }
 
 func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, closing *ports.Closing) error {
-	var err error
+	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID)) // first, see lockToConnect
+	if err != nil {
+		return err
+	}
 	if closing.TenantsReleased, err = s.releaseTenants(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
@@ -310,10 +313,6 @@ func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account,
 		return err
 	}
 	if closing.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
-		return err
-	}
-	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID))
-	if err != nil {
 		return err
 	}
 	if err := s.removeIntegrations(ctx, tx, string(acc.ID), integrations); err != nil {

@@ -213,13 +213,20 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 	})
 }
 
-// deleteMailboxes deletes locked mailboxes and everything that belongs to them. See event.OfMailbox
-// for the type of their events.
+// deleteMailboxes deletes locked mailboxes and everything that belongs to them. It first waits for
+// the transactions that are adding connections to them (see lockToConnect). See event.OfMailbox for
+// the type of their events.
 func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, eventType event.Type) error {
 	if len(mailboxes) == 0 {
 		return nil
 	}
 	ids := convertAll(mailboxes, func(row mailboxRow) string { return row.ID })
+	for chunk := range slices.Chunk(ids, batchSize) {
+		q := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", owner).Where("m.id IN (?)", bun.List(chunk)).Order("m.id")
+		if _, err := s.db.LockRowsToDelete(q, "m").Exec(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.emitEnded(ctx, tx, owner, "mailbox_id", ids); err != nil {
 		return err
 	}

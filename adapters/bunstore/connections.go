@@ -6,10 +6,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -97,6 +99,11 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 	var saved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
 		saved = false
+		if before.IsZero() {
+			if err := s.lockToConnect(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
+				return err
+			}
+		}
 		if err := checkNotHeld(ctx, tx, row); err != nil {
 			return err
 		}
@@ -117,6 +124,32 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		return s.storeCompletion(ctx, tx, completion)
 	})
 	return saved && err == nil, err
+}
+
+// lockToConnect locks an integration and the mailboxes to which the caller may add connections. A
+// concurrent deletion of such a mailbox waits for the caller, so that it sees the new connection
+// and emits its event.
+//
+// Transactions that lock several of these rows lock integrations first, then mailboxes, then
+// connections, and sessions last. A different order could end in a deadlock. PostgreSQL would abort
+// one of the transactions, and the store would run it again.
+func (s *Store) lockToConnect(ctx context.Context, tx bun.IDB, owner, integrationID string, mailboxIDs ...string) error {
+	if !database.IsPostgres(s.db) { // on SQLite a transaction is the only writer
+		return nil
+	}
+	_, err := tx.NewSelect().Model((*integrationRow)(nil)).Column("id").Where("ig.account_id = ?", owner).
+		Where("ig.id = ?", integrationID).For("KEY SHARE").Exec(ctx)
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(mailboxIDs, batchSize) {
+		_, err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", owner).
+			Where("m.id IN (?)", bun.List(chunk)).Order("m.id").For("KEY SHARE").Exec(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // insertConnection returns false if the mailbox already has a connection to the integration.

@@ -259,7 +259,11 @@ func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, seen
 		if !newest {
 			return s.storeCompletion(ctx, tx, completion)
 		}
-		rows, err := savableConnections(ctx, tx, newIntegrationRow(i), seen)
+		row := newIntegrationRow(i)
+		if err := s.lockToConnect(ctx, tx, row.AccountID, row.ID, convertAll(seen, func(r connectionRow) string { return r.MailboxID })...); err != nil {
+			return err
+		}
+		rows, err := savableConnections(ctx, tx, row, seen)
 		if err != nil {
 			return err
 		}
@@ -316,7 +320,7 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 }
 
 // savableConnections omits deleted mailboxes, and mailboxes that a different integration holds. If
-// a mailbox is deleted or claimed later, the transaction fails and runs again.
+// a mailbox is claimed later, the transaction fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).

@@ -284,10 +284,7 @@ func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 func waitForLock(t *testing.T, s *Store) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout); ; time.Sleep(time.Millisecond) {
-		var waiting int
-		must(t, "count waiting statements", s.db.NewRaw("SELECT COUNT(*) FROM pg_stat_activity "+
-			"WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(t.Context(), &waiting))
-		if waiting > 0 {
+		if waitingStatements(t, s) > 0 {
 			return
 		}
 		if time.Now().After(deadline) {

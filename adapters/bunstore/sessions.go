@@ -65,6 +65,9 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		Status: integration.ConnectionPending, UpdatedAt: row.CreatedAt,
 	})
 	return s.inTransaction(ctx, "begin OAuth session", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.lockToConnect(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
+			return err
+		}
 		eligible, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 		if err != nil {
 			return err
@@ -72,10 +75,10 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if eligible.Elsewhere { // as in checkNotHeld
 			return connectedElsewhere()
 		}
-		if err := expireSessions(ctx, tx, row, stale); err != nil {
+		if err := savePendingConnection(ctx, tx, connection); err != nil {
 			return err
 		}
-		if err := savePendingConnection(ctx, tx, connection); err != nil {
+		if err := expireSessions(ctx, tx, row, stale); err != nil {
 			return err
 		}
 		// If sessions begin concurrently, the unique index admits one of them.
@@ -157,6 +160,11 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 	var saved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
 		saved = false
+		if c != nil { // see lockToConnect for the order of locks
+			if _, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
+				return err
+			}
+		}
 		n, err := savePendingSession(ctx, tx, row)
 		if err != nil || n == 0 {
 			return err

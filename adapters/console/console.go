@@ -35,8 +35,8 @@ type Options struct {
 	// Facts describes the mail platform. The pages omit facts that are not known.
 	Facts ports.PlatformFacts
 	// Setting returns the value that the operator set for a setting of the mail platform. The pages
-	// show the id of the application that administrators approve, so that an administrator can find
-	// the application later.
+	// show the name and the id of the application that administrators approve, so that an
+	// administrator can find the application later.
 	Setting func(name string) string
 	// Timeout limits the work for one page. The default is 55 s.
 	Timeout time.Duration
@@ -177,12 +177,16 @@ type endPage struct {
 // removal describes how an administrator removes what the connection created at the mail platform.
 type removal struct {
 	platform.Facts
-	ApplicationID string
+	ApplicationName, ApplicationID string // each is empty if it is not known
 }
+
+// applicationName is the setting of a mail platform with the name of the application that
+// administrators approve.
+const applicationName = "application_name"
 
 func (c *pages) removal(r *http.Request) removal {
 	facts := c.facts(r)
-	return removal{facts, c.Setting(facts.ApplicationField)}
+	return removal{facts, c.Setting(applicationName), c.Setting(facts.ApplicationField)}
 }
 
 // facts returns what is known about the mail platform.

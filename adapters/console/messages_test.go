@@ -3,6 +3,7 @@
 package console
 
 import (
+	"context"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -33,14 +34,23 @@ func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 	}
 }
 
-// TestLastPagesSayHowToUndoTheConnection checks that the last pages identify the application and
-// the rules that stay.
+// knownPlatform is a platform whose facts are known.
+type knownPlatform struct{ known platform.Facts }
+
+func (p knownPlatform) Facts(context.Context) (platform.Facts, error) { return p.known, nil }
+
+// TestLastPagesSayHowToUndoTheConnection checks that the last pages name the application and the
+// rules that stay.
 func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
-	c := &pages{}
-	left := removal{platform.Facts{Withdrawal: "Delete the application at Acme.", LeftRules: "Open Acme's rules."}, "4711-id"}
+	set := map[string]string{"application_name": "Acme & mailer", "client_id": "4711-id"}
+	c := &pages{Options{
+		Facts:   knownPlatform{platform.Facts{Withdrawal: "Delete the application at Acme.", LeftRules: "Open Acme's rules.", ApplicationField: "client_id"}},
+		Setting: func(name string) string { return set[name] },
+	}}
+	left := c.removal(httptest.NewRequest("GET", "/", nil))
 	for page, wants := range map[string][]string{
-		"connected": {"Example GmbH is connected", "Delete the application at Acme.", "4711-id", "mail flow rules stay", "Open Acme&#39;s rules.", "<code>" + sendlimit.RulePrefix + "</code>"},
-		"cancelled": {"Nothing was connected", "4711-id", "no mail flow rules"},
+		"connected": {"Example GmbH is connected", "Delete the application at Acme.", "<strong>Acme &amp; mailer</strong>", "4711-id", "mail flow rules stay", "Open Acme&#39;s rules.", "<code>" + sendlimit.RulePrefix + "</code>"},
+		"cancelled": {"Nothing was connected", "<strong>Acme &amp; mailer</strong>", "4711-id", "no mail flow rules"},
 	} {
 		w := httptest.NewRecorder()
 		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, left, sendlimit.RulePrefix, tenants.Origin{}})

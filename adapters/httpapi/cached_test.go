@@ -10,6 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/core/fault"
 )
 
 // ask sends a GET request with these headers to h.
@@ -59,6 +62,26 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 	}
 }
 
+// TestPagesAreCacheable checks that a client may keep each page and each file for some time. An
+// answer that there is no such page must not be kept.
+func TestPagesAreCacheable(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	browser := map[string]string{"Accept": "text/html"}
+	for _, path := range []string{
+		"/", "/docs", "/docs/guide", "/docs/guide/retries", "/docs/errors", "/docs/errors/invalid_request",
+		"/docs/assets/text.css", "/docs/assets/swagger-ui-bundle.js", "/openapi.json",
+	} {
+		if got := ask(h, path, browser); got.Code != 200 || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public, max-age=") {
+			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
+		}
+	}
+	for _, path := range []string{"/docs/guide/unknown", "/docs/errors/unknown", "/docs/assets/unknown"} {
+		if got := ask(h, path, browser); got.Code != 404 || strings.Contains(got.Header().Get("Cache-Control"), "max-age") {
+			t.Errorf("%s is answered %d %v", path, got.Code, got.Header())
+		}
+	}
+}
+
 // TestRootShowsAPageToBrowsersOnly checks that a client of the API still gets a 404 problem at the
 // root.
 func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
@@ -100,5 +123,41 @@ func TestIntroductionIsShort(t *testing.T) {
 	}
 	if links < 5 {
 		t.Errorf("the introduction links to %d pages", links)
+	}
+}
+
+// TestGuidesAgreeWithTheDocument checks that the guide about requests names each status of a
+// success in the OpenAPI document. It also checks that the pages of the errors that are never
+// stored do not ask for a new Idempotency-Key, because the guide about retries asks for the same
+// one.
+func TestGuidesAgreeWithTheDocument(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	var document struct {
+		Paths map[string]map[string]struct{ Responses map[string]any }
+	}
+	must(t, json.Unmarshal(ask(h, "/openapi.json", nil).Body.Bytes(), &document))
+	guide := ask(h, "/docs/guide/requests", nil).Body.String()
+	_, success, _ := strings.Cut(guide, "Success is ")
+	success, _, _ = strings.Cut(success, "</li>")
+	named := 0
+	for path, operations := range document.Paths {
+		for method, operation := range operations {
+			for status := range operation.Responses {
+				if !strings.HasPrefix(status, "2") {
+					continue
+				}
+				if named++; !strings.Contains(success, status) {
+					t.Errorf("%s %s is answered %s, but success is %q", method, path, status, success)
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("the document has no success")
+	}
+	for _, code := range fault.All() {
+		if status := refusal.StatusOf[code.Kind]; (status == 429 || status >= 500) && strings.Contains(code.About, "new Idempotency-Key") {
+			t.Errorf("%s, which is never stored, asks for a new key: %s", code.Name, code.About)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"container/list"
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -24,9 +25,11 @@ const connectionWarning = time.Minute
 // A trusted proxy can have all connections, because it forwards the requests of many clients.
 //
 // If there is one connection too many, the limit closes the connection that has waited longest for
-// a request. An attacker who opens connections and sends nothing therefore does not lock other
-// callers out, not even callers from the attacker's own address. The limit never closes a
-// connection with a request in progress. If all connections have one, it closes the new connection.
+// its client. A connection waits for its client until the head of a request is complete, while the
+// body arrives, and while the answer is sent. An attacker who opens connections and then sends
+// nothing, sends slowly or does not read therefore does not lock other callers out, not even
+// callers from the attacker's own address. The limit never closes a connection while the service
+// works on its request. If all connections have such a request, it closes the new connection.
 type ConnectionLimit struct {
 	Max            int
 	TrustedProxies []netip.Prefix
@@ -53,8 +56,8 @@ func (l *ConnectionLimit) Counts() (open int, closed ClosedConnections) {
 // openConnection is a connection that the limit counts.
 type openConnection struct {
 	client *clientConnections
-	// waiting is the connection's element in client.waiting. It is nil while a request is in
-	// progress.
+	// waiting is the connection's element in client.waiting. It is nil while the service works on a
+	// request.
 	waiting *list.Element
 }
 
@@ -63,11 +66,24 @@ type clientConnections struct {
 	network string
 	trusted bool // the client is a trusted proxy
 	open    int
-	waiting list.List // the connections without a complete request head, longest waiting first
+	waiting list.List // the connections that wait for the client, longest waiting first
 }
 
-// ConnState counts a connection in its new state. It is for http.Server.ConnState.
-func (l *ConnectionLimit) ConnState(conn net.Conn, state http.ConnState) {
+// Attach makes the limit apply to a server that does not run yet. The server can have an own
+// ConnState before, which is called too.
+func (l *ConnectionLimit) Attach(server *http.Server) {
+	own := server.ConnState
+	server.ConnContext = l.connContext
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		l.connState(conn, state)
+		if own != nil {
+			own(conn, state)
+		}
+	}
+}
+
+// connState counts a connection in its new state.
+func (l *ConnectionLimit) connState(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if surplus := l.add(conn); surplus != nil {
@@ -78,6 +94,12 @@ func (l *ConnectionLimit) ConnState(conn net.Conn, state http.ConnState) {
 	case http.StateClosed, http.StateHijacked:
 		l.remove(conn)
 	}
+}
+
+// connContext returns the context for the requests of a connection. Through it, package guard
+// reports when a request waits for its client.
+func (l *ConnectionLimit) connContext(ctx context.Context, conn net.Conn) context.Context {
+	return guard.WithClientWait(limitSendBuffer(ctx, conn), func(waiting bool) { l.setWaiting(conn, waiting) })
 }
 
 // add counts a new connection. It returns the connection to close, or nil if no limit is exceeded.
@@ -135,7 +157,7 @@ func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
 	return largest
 }
 
-// setWaiting records whether a connection waits for a request.
+// setWaiting records whether a connection waits for its client.
 func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,15 +34,22 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 	t.Helper()
 	s := &limitedServer{tls: encrypted, arrived: make(chan struct{})}
 	release := make(chan struct{})
-	server := httpapi.Server("", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s.serve(t, limit, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hold" {
 			s.arrived <- struct{}{}
 			<-release
 		}
 	}))
+	t.Cleanup(func() { close(release) }) // before the server is closed
+	return s
+}
+
+// serve starts the server for handler.
+func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, handler http.Handler) {
+	t.Helper()
+	server := httpapi.Server("", handler)
 	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout = testTimeout, testTimeout, testTimeout
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
-		limit.ConnState(conn, state)
 		switch state {
 		case http.StateNew:
 			s.open.Add(1)
@@ -52,12 +59,13 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 			s.open.Add(-1)
 		}
 	}
+	limit.Attach(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.address = listener.Addr().String()
-	if encrypted {
+	if s.tls {
 		certificate := httptest.NewTLSServer(nil)
 		t.Cleanup(certificate.Close)
 		server.TLSConfig = &tls.Config{Certificates: certificate.TLS.Certificates}
@@ -65,11 +73,7 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 	} else {
 		go func() { _ = server.Serve(listener) }()
 	}
-	t.Cleanup(func() {
-		close(release)
-		_ = server.Close()
-	})
-	return s
+	t.Cleanup(func() { _ = server.Close() })
 }
 
 // dial opens a connection from an address of the loopback network.
@@ -204,6 +208,51 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 	s.requireOpen(t, 4)
 }
 
+// TestSlowClientsLeaveConnections checks that clients which send bodies slowly or do not read their
+// answers do not keep a caller from connecting, from their own address or from a different one.
+func TestSlowClientsLeaveConnections(t *testing.T) {
+	const limitOfAll = 8
+	env := newTestEnv(t)
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
+			s := &limitedServer{tls: encrypted}
+			s.serve(t, &httpapi.ConnectionLimit{Max: limitOfAll}, env.handler(t))
+			slowBody := "POST " + domainsOfA + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + env.accountA.key + "\r\nIdempotency-Key: slow\r\n" +
+				"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+			const unread = "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+			for i := range limitOfAll {
+				from, request := "127.0.0.1", slowBody
+				if i%2 == 1 {
+					from, request = "127.0.0.2", unread
+				}
+				conn := s.dial(t, from)
+				if _, err := io.WriteString(conn, request); err != nil {
+					t.Fatal(err)
+				}
+				s.requireOpen(t, int64(i+1))
+			}
+			for _, from := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
+				waitFor(t, "a caller from "+from+" is not served", func() bool { return s.serves(t, from) })
+			}
+		})
+	}
+}
+
+// serves reports whether a new connection from an address gets an answer.
+func (s *limitedServer) serves(t *testing.T, from string) bool {
+	t.Helper()
+	conn := s.dial(t, from)
+	if _, err := io.WriteString(conn, "GET /docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		return false
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
 // TestTrustedProxyGetsAllConnections checks that the connections of a proxy, which come from many
 // clients, are limited only together.
 func TestTrustedProxyGetsAllConnections(t *testing.T) {
@@ -254,10 +303,12 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			limit := httpapi.ConnectionLimit{Max: 4, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:9::1/128")}}
+			var server http.Server
+			limit.Attach(&server)
 			var conns []*addressedConn
 			for _, from := range tt.from {
 				conns = append(conns, &addressedConn{from: netip.AddrPortFrom(netip.MustParseAddr(from), 50000)})
-				limit.ConnState(conns[len(conns)-1], http.StateNew)
+				server.ConnState(conns[len(conns)-1], http.StateNew)
 			}
 			for i, conn := range conns {
 				if conn.closed != (i == tt.closed) {

@@ -44,7 +44,7 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 	c.checkTenants() // not before the confirmation
 	done := v.submit(offer, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, done)
-	if done.status != http.StatusOK || !strings.Contains(done.heading, "connected") {
+	if done.status != http.StatusOK || !strings.Contains(done.heading, "connected") || !strings.Contains(done.text, "Its name is tenantry") {
 		t.Errorf("%d %s", done.status, done.text)
 	}
 	c.checkTenants(h.guid)

@@ -45,7 +45,7 @@ func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, con
 		defer r.inProgress.Add(-1)
 		handler.ServeHTTP(w, req)
 	}))
-	r.server.ConnState = connections.ConnState
+	connections.Attach(r.server)
 	r.server.BaseContext = func(net.Listener) context.Context { return base }
 	r.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	panics.Go(func() {

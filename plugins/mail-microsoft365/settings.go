@@ -32,6 +32,7 @@ func description() sdk.Description {
 		Hosts: []string{"{login_url}", "{graph_url}", "{exchange_url}"},
 		Fields: []sdk.Field{
 			{Name: "client_id", Required: true, Help: "application (client) id of the app registration"},
+			{Name: "application_name", Help: "name of the app registration; the last connect page shows it, so that administrators find the application"},
 			{Name: "client_secret", Secret: true, Help: "client secret; ignored if a certificate is set"},
 			{Name: "client_certificate", Secret: true, Help: "PEM with the certificate and its RSA private key"},
 			setting("home_tenant", "tenant in which the application is registered, by id or domain; `tenantry doctor` requests a token there"),

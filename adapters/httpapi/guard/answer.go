@@ -86,6 +86,7 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 			Refuse(a, r, err)
 		}
 		exchangeOf(r.Context()).status = a.status
+		setClientWait(r.Context(), true)
 		complete := exchangeOf(r.Context()).finishBody(w, r, body)
 		if !complete {
 			a.header.Set("Connection", "close")

@@ -38,6 +38,8 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		var body []byte
 		var err error
 		noSlot := g.releaseSlotDuring(r.Context(), e, func() {
+			setClientWait(r.Context(), true)
+			defer setClientWait(r.Context(), false)
 			if e.page {
 				body = readForm(w, r, e)
 				return

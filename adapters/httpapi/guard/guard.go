@@ -11,7 +11,8 @@
 //  3. logRequest writes one log line (request_log.go).
 //  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). It also writes the
 //     audit entry, before the answer is sent (audit.go). It closes the connection of a client whose
-//     body is not complete, so that the client gets the answer (linger.go).
+//     body is not complete, so that the client gets the answer (linger.go). While a request waits
+//     for its client, its connection counts as waiting (clientwait.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
 //     flight (inflight.go). A key that was accepted before counts for its account
 //     (acceptedkeys.go).

@@ -79,6 +79,7 @@ func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	}
 	w.Header().Set("Content-Type", a.contentType)
 	if a.compressed == "" {
+		w.Header().Set("Cache-Control", pageAge)
 		_, _ = io.WriteString(w, a.content()) // the client may have disconnected
 		return true
 	}

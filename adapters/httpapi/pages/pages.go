@@ -155,8 +155,13 @@ func execute(name string, data any) string {
 	return page.String()
 }
 
+// pageAge allows a client to show a page again without a request for five minutes. The pages change
+// only with a release of the service.
+const pageAge = "public, max-age=300"
+
 func send(w http.ResponseWriter, policy, page string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", pageAge)
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	_, _ = io.WriteString(w, page) // the client may have disconnected

@@ -53,7 +53,7 @@ func (s *simulator) checkConsent(r *http.Request, query url.Values, app registra
 
 // consentPage shows the permissions and a form, with an error message if refusal is not nil.
 func (s *simulator) consentPage(w http.ResponseWriter, r *http.Request, username string, refusal *aadsts) {
-	p := page{Status: http.StatusOK, Title: "Permissions requested", Application: "tenantry",
+	p := page{Status: http.StatusOK, Title: "Permissions requested", Application: applicationName,
 		Permissions: s.registration().Permissions, Action: formAction(r), AskUser: true, Username: username,
 		Buttons: []button{{"decision", "accept", "Accept", false}, {"decision", "deny", "Cancel", true}}}
 	if username == "" {

@@ -14,6 +14,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
+// applicationName is the name of the application in every sandbox.
+const applicationName = "tenantry"
+
 // registration is the application as it is registered with Microsoft. It is the same in every
 // tenant.
 type registration struct {

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+// stepHook pauses after a chosen statement of a transaction. It also counts the statements that
+// PostgreSQL aborted because of a deadlock.
+type stepHook struct {
+	mu             sync.Mutex
+	pauseAfter     int // the number of statements until the pause, 0 for no pause
+	paused, resume chan struct{}
+	deadlocks      int
+}
+
+// pauseAt makes the hook pause once, after n more statements. The pause ends when resume is closed.
+func (h *stepHook) pauseAt(n int) (paused <-chan struct{}, resume chan<- struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pauseAfter, h.paused, h.resume = n, make(chan struct{}), make(chan struct{})
+	return h.paused, h.resume
+}
+
+func (*stepHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
+	h.mu.Lock()
+	if e.Err != nil && strings.Contains(e.Err.Error(), "40P01") {
+		h.deadlocks++
+	}
+	h.pauseAfter--
+	pauses, paused, resume := h.pauseAfter == 0, h.paused, h.resume
+	h.mu.Unlock()
+	if pauses {
+		close(paused)
+		<-resume
+	}
+}
+
+// connectionWrites are the transactions that lock connections together with their sessions,
+// mailboxes or integrations. The fixture has a session that may expire and its pending connection,
+// both of box 0 at integration one. Box 1 has no connection.
+var connectionWrites = []struct {
+	name string
+	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
+}{
+	{"begin a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
+		session := newSession(fixture.one, fixture.boxes[0], n)
+		_ = s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), session.CreatedAt.Add(time.Hour))
+	}},
+	{"begin a first session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
+		session := newSession(fixture.one, fixture.boxes[1], n)
+		_ = s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), session.CreatedAt)
+	}},
+	{"end a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
+		session := newSession(fixture.one, fixture.boxes[0], n-1)
+		session.Status = integration.SessionConnected
+		connected := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		_, _ = s.SaveSession(t.Context(), fixture.owner, session, &connected, nil)
+	}},
+	{"disconnect", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
+		was := newSession(fixture.one, fixture.boxes[0], n-1).CreatedAt
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected), was, nil)
+	}},
+	{"connect", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 1, integration.ConnectionConnected), time.Time{}, nil)
+	}},
+	{"refresh", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+		_, _ = s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now.Add(24*time.Hour), []integration.Connection{
+			fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected),
+		}, nil)
+	}},
+	{"remove a mailbox", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+		_ = s.RemoveMailbox(t.Context(), fixture.owner, fixture.boxes[0], now, nil)
+	}},
+	{"delete a tenant", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+		_ = s.DeleteTenant(t.Context(), fixture.owner, fixture.boxes[0].TenantGUID, nil)
+	}},
+	{"remove an integration", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+		_ = s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil)
+	}},
+	{"close an account", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
+		_, _ = s.CloseAccount(t.Context(), fixture.owner, now)
+	}},
+}
+
+// TestWritesOfConnectionsDoNotDeadlock pauses one transaction after each of its statements in turn,
+// and runs a second one until it ends or waits for a lock. All of them lock rows in the order that
+// lockToConnect describes, so PostgreSQL never aborts one.
+func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
+	url := testserver.Database(t) // not shared, because the test observes all its connections
+	var hook, other stepHook
+	setup, first, second := migrated(t, url), opened(t, url, &hook), opened(t, url, &other)
+	type pair struct{ one, two int }
+	var pairs []pair
+	for one := range connectionWrites {
+		for two := range connectionWrites {
+			pairs = append(pairs, pair{one, two})
+		}
+	}
+	number := 0
+	for _, p := range soak.Sample(t, pairs, 8) {
+		one, two := connectionWrites[p.one], connectionWrites[p.two]
+		t.Run(one.name+", then "+two.name, func(t *testing.T) {
+			hook.deadlocks, other.deadlocks = 0, 0
+			for step, all := 1, false; !all; step++ {
+				number++
+				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", number), number)
+				fixture.beginSession(t, setup, fixture.one, 0, 4*number)
+				paused, resume := hook.pauseAt(step)
+				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
+				go func() { one.run(t, first, fixture, 4*number+1); close(firstEnds) }()
+				select {
+				case <-paused:
+				case <-firstEnds: // it has fewer statements
+					all = true
+				}
+				go func() { two.run(t, second, fixture, 4*number+1); close(secondEnds) }()
+				waitForLockOr(t, setup, secondEnds)
+				close(resume)
+				<-firstEnds
+				<-secondEnds
+				if hook.deadlocks+other.deadlocks > 0 {
+					t.Fatalf("a deadlock if the first transaction pauses after %d statements", step)
+				}
+			}
+		})
+	}
+}
+
+// waitForLockOr waits until a statement on the database waits for a lock, or until ended is closed.
+func waitForLockOr(t testing.TB, s *Store, ended <-chan struct{}) {
+	t.Helper()
+	for deadline := time.Now().Add(hangTimeout); ; {
+		select {
+		case <-ended:
+			return
+		case <-time.After(time.Millisecond):
+		}
+		if waitingStatements(t, s) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the second transaction neither ends nor waits for a lock")
+		}
+	}
+}
+
+// waitingStatements returns how many statements on the database wait for a lock.
+func waitingStatements(t testing.TB, s *Store) (n int) {
+	t.Helper()
+	must(t, "count waiting statements", s.db.NewRaw("SELECT COUNT(*) FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(t.Context(), &n))
+	return n
+}
+
+// TestNewConnectionOfARemovedMailboxIsLogged checks that the removal of a mailbox waits for a
+// transaction that is connecting the mailbox, and then logs the end of the connection.
+func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
+	url := testserver.Database(t) // not shared, because the test observes all its connections
+	setup := migrated(t, url)
+	fixture := newIntegrationFixture(t, setup, "ann", 1)
+	log := readerAtEnd(t, setup, fixture.owner)
+	hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
+	pausing := opened(t, url, hook)
+	connected, removed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), time.Time{}, nil)
+		connected <- err
+	}()
+	<-hook.paused
+	go func() { removed <- setup.RemoveMailbox(t.Context(), fixture.owner, fixture.boxes[0], now, nil) }()
+	waitForLock(t, setup)
+	close(hook.resume)
+	must(t, "connect", <-connected)
+	must(t, "remove", <-removed)
+	var ended []event.Type
+	for _, e := range log.next(t) {
+		if e.Subject.Type == event.Connection {
+			ended = append(ended, e.Type)
+		}
+	}
+	if len(ended) != 2 || ended[1] != event.ConnectionDisconnected {
+		t.Errorf("the events of the connection are %q", ended)
+	}
+}
