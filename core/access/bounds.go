@@ -156,9 +156,25 @@ func (b Bounds) Cover(other Bounds, required Scope) error {
 	return nil
 }
 
-// containsNetwork reports whether one of the networks contains all addresses of n.
+// containsNetwork reports whether the networks together contain all addresses of n. If none of them
+// contains n, but some are parts of it, each half of n must be contained.
 func (b Bounds) containsNetwork(n netip.Prefix) bool {
-	return slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) })
+	if slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) }) {
+		return true
+	}
+	if !slices.ContainsFunc(b.Networks, n.Overlaps) {
+		return false
+	}
+	low, high := halves(n)
+	return b.containsNetwork(low) && b.containsNetwork(high)
+}
+
+// halves splits a masked network of more than one address.
+func halves(n netip.Prefix) (low, high netip.Prefix) {
+	address, bits := n.Addr().AsSlice(), n.Bits()
+	address[bits/8] |= 0x80 >> (bits % 8) // the first bit after the prefix
+	upper, _ := netip.AddrFromSlice(address)
+	return netip.PrefixFrom(n.Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
 }
 
 // Text returns the bounds as one line. Bounds whose lists differ only in their order have equal
