@@ -76,7 +76,9 @@ type Deliveries interface {
 	// ReleaseDelivery ends the lease of a claimed delivery that was not tried.
 	ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error
 
-	// ListDeliveries returns deliveries of a webhook. It fails with webhook_not_found.
+	// ListDeliveries returns deliveries of a webhook. It fails with webhook_not_found, with
+	// cursor_expired if the delivery q.Before was deleted, and with invalid_request if that delivery
+	// is one of a different webhook.
 	ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q DeliveryQuery) ([]webhook.Delivery, error)
 	// Redeliver makes a delivery pending and due at now, with all tries left. The result of a try
 	// in progress counts as one of these tries. It fails with webhook_not_found and

@@ -183,7 +183,8 @@ func (s *Store) signalEvents() {
 // to a different account, or before the database was restored from a backup. If it were accepted,
 // its reader would miss all events up to it.
 func cursorAfterEnd() error {
-	return fault.InvalidRequest.With("the cursor is after the end of the log of this account; begin without a cursor")
+	const problem = "the cursor is after the end of the log of this account; begin without a cursor"
+	return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})
 }
 
 // LoggedEvents implements ports.EventLogs.

@@ -259,11 +259,33 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 			list = list.Where("wd.status = ?", string(wanted.Status))
 		}
 		if wanted.Before != "" {
+			if err := checkDeliveryCursor(ctx, tx, hook, wanted.Before); err != nil {
+				return err
+			}
 			list = list.Where("wd.id < ?", ident.Lookup(wanted.Before))
 		}
 		return list.Scan(ctx)
 	})
 	return convertAll(rows, deliveryRow.delivery), err
+}
+
+// checkDeliveryCursor fails with cursor_expired if a delivery was deleted. The deliveries before it
+// are older, so they were deleted too. It fails with invalid_request if the delivery is one of a
+// different webhook.
+func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
+	var webhooks []string
+	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).
+		Where("wd.id = ?", ident.Lookup(id)).Scan(ctx, &webhooks)
+	switch {
+	case err != nil:
+		return err
+	case len(webhooks) == 0:
+		return fault.CursorExpired.With("the deliveries after this cursor are kept no longer")
+	case webhooks[0] != hook.ID:
+		const problem = "the cursor is one of a different webhook"
+		return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})
+	}
+	return nil
 }
 
 // Redeliver implements ports.Deliveries.

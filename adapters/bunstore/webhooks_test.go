@@ -552,6 +552,15 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 			_, err := fanOutOnce(t, s, owner, 10, now.Add(time.Duration(n)*time.Hour))
 			must(t, "fan out", err)
 		}
+		all := deliveriesOf(t, s, hook, "")
+		listAfter := func(webhookID string, d webhook.Delivery) ([]webhook.Delivery, error) {
+			return s.ListDeliveries(t.Context(), owner, webhookID, ports.DeliveryQuery{Before: d.ID, Limit: 10})
+		}
+		if rest, err := listAfter(hook.ID, all[1]); err != nil || len(rest) != 1 {
+			t.Errorf("before the oldest deliveries were dropped: %v, %v", rest, err)
+		}
+		_, err := listAfter(addWebhook(t, s, owner, nil).ID, all[1])
+		requireRefusal(t, "a cursor of a different webhook", err, fault.InvalidRequest)
 		drop := func(limit int) int {
 			t.Helper()
 			n, err := s.DropDeliveries(t.Context(), now.Add(2*time.Hour), limit)
@@ -560,6 +569,11 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 		}
 		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
 			t.Errorf("dropped %d, %d, %d", a, b, c)
+		}
+		_, err = listAfter(hook.ID, all[1])
+		requireRefusal(t, "a cursor of a dropped delivery", err, fault.CursorExpired)
+		if rest, err := listAfter(hook.ID, all[0]); err != nil || len(rest) != 0 {
+			t.Errorf("after the newest delivery: %v, %v", rest, err)
 		}
 	})
 }

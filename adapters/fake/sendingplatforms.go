@@ -87,7 +87,8 @@ func (p *SendingPlatforms) Read(_ context.Context, provider string, text secret.
 	if strings.HasPrefix(text.Reveal(), "{") {
 		members := map[string]string{}
 		if json.Unmarshal([]byte(text.Reveal()), &members) != nil || members["api_key"] == "" {
-			return secret.Credential{}, fault.InvalidRequest.With("the credential makes no sense")
+			return secret.Credential{}, fault.InvalidRequest.At("the credential does not match the fields of this provider",
+				fault.Field{Name: "api_key", Message: "must be a JSON object with api_key"})
 		}
 		for name, value := range members {
 			c.Secrets[name] = secret.New(value)

@@ -134,7 +134,22 @@ func (client *apiClient) expect(c call, status int, code string) reply {
 	if got.status != status || got.code() != code {
 		client.t.Errorf("%s %s: got %d %q, want %d %q\n%s", c.method, c.path, got.status, got.code(), status, code, got.raw)
 	}
+	if locations := got.locations(); got.code() == "invalid_request" && (len(locations) == 0 || slices.Contains(locations, "")) {
+		client.t.Errorf("%s %s: the answer does not name the invalid part of the request\n%s", c.method, c.path, got.raw)
+	}
 	return got
+}
+
+// locations returns the locations of the invalid parts of the request that an error answer names.
+func (r reply) locations() []string {
+	var all []string
+	listed, _ := r.body["errors"].([]any)
+	for _, one := range listed {
+		field, _ := one.(map[string]any)
+		location, _ := field["location"].(string)
+		all = append(all, location)
+	}
+	return all
 }
 
 // noRedirects returns redirects as answers. It fails a request that is not answered within

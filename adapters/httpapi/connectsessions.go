@@ -5,11 +5,13 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -24,10 +26,11 @@ const (
 	maxLinkState       = 256
 )
 
+// connectLinkInput declares ttl_minutes as text, for the reason in the comment of runsInput.
 type connectLinkInput struct {
 	ReturnURL  string `query:"return_url"`
 	State      string `query:"state" maxLength:"256"`
-	TTLMinutes int    `query:"ttl_minutes" minimum:"1" maximum:"10080" default:"15"`
+	TTLMinutes string `query:"ttl_minutes"`
 
 	returnURL *string // nil if the parameter is missing
 }
@@ -61,8 +64,13 @@ func connectLink(api huma.API, service *tenants.Service) {
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, Answer: exampleConnectURL, Refuses: specificCodes(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectLinkInput) (tenants.Link, error) {
+		minutes := defaultLinkMinutes
+		if in.TTLMinutes != "" && !parsePlainInt(in.TTLMinutes, 1, maxLinkMinutes, &minutes) {
+			return tenants.Link{}, refusal.Invalid("a query parameter is not valid",
+				refusal.ProblemField{Location: "query.ttl_minutes", Message: "must be an integer from 1 to " + strconv.Itoa(maxLinkMinutes)})
+		}
 		return service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
-			ReturnURL: in.returnURL, State: in.State, Lifetime: time.Duration(in.TTLMinutes) * time.Minute,
+			ReturnURL: in.returnURL, State: in.State, Lifetime: time.Duration(minutes) * time.Minute,
 		})
 	})
 }

@@ -113,9 +113,9 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 }
 
 func (in *runsInput) query() (ports.RunQuery, error) {
-	q := ports.RunQuery{ActiveOnly: in.ActiveOnly == "true", Limit: defaultRunLimit}
+	q := ports.RunQuery{Limit: defaultRunLimit}
 	var wrong []refusal.ProblemField
-	if in.ActiveOnly != "" && in.ActiveOnly != "true" && in.ActiveOnly != "false" {
+	if !parseFlag(in.ActiveOnly, &q.ActiveOnly) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.active_only", Message: "must be true or false"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {

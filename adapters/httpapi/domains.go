@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -25,10 +26,11 @@ type domainPath struct {
 	DomainName string `path:"domain_name"`
 }
 
+// removeDomainInput declares its parameter as text, for the reason in the comment of runsInput.
 type removeDomainInput struct {
 	TenantID     string `path:"tenant_id"`
 	DomainName   string `path:"domain_name"`
-	FromPlatform bool   `query:"from_platform"`
+	FromPlatform string `query:"from_platform"`
 }
 
 type addDomainInput struct {
@@ -100,7 +102,12 @@ func removeDomain(api huma.API, service *domains.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleRemovedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
 	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.Removed]) (domains.Removed, error) {
-		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName, in.FromPlatform, answer)
+		var fromPlatform bool
+		if !parseFlag(in.FromPlatform, &fromPlatform) {
+			return domains.Removed{}, refusal.Invalid("a query parameter is not valid",
+				refusal.ProblemField{Location: "query.from_platform", Message: "must be true or false"})
+		}
+		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName, fromPlatform, answer)
 	})
 }
 

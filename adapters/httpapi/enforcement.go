@@ -113,6 +113,13 @@ func parsePlainInt(raw string, minimum, maximum int, into *int) bool {
 	return err == nil && strconv.Itoa(n) == raw && minimum <= n && n <= maximum
 }
 
+// parseFlag parses true or false into *into. It accepts an empty text as false, because a parameter
+// that is missing is empty. It returns false for every other text.
+func parseFlag(raw string, into *bool) bool {
+	*into = raw == "true"
+	return raw == "" || raw == "true" || raw == "false"
+}
+
 func eventOf(e sendlimit.Event) enforcementEvent {
 	return enforcementEvent{ID: e.ID, TenantID: string(e.Tenant), MailboxAddress: e.Address, ActionTaken: string(e.Action),
 		SentCount: e.Sent, LimitValue: e.Limit, Message: e.Message(), CreatedAt: e.At.UTC()}

@@ -94,7 +94,7 @@ func eventOperations(api huma.API, service *events.Service) {
 		}
 		got, err := service.List(ctx, who.Account.ID, q, wait, func(wait func()) error { return guard.Idle(ctx, wait) })
 		if err != nil {
-			return eventLog{}, err
+			return eventLog{}, refusal.InQuery(err)
 		}
 		return eventLog{Events: convertAll(got.Events, loggedEventOf), NextCursor: sequenceCursor(eventCursors, got.Next), HasMore: got.More}, nil
 	})

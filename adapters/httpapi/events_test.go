@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,14 +92,22 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 	}
 }
 
+// cursorAfterEnd is a cursor of the list of events that is after the end of every log of the tests.
+var cursorAfterEnd = page.Cursor("999999").Encode("events")
+
 func TestQueriesOfEventsAreChecked(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	for _, query := range []string{
 		"types=", "types=nonsense", "types=tenant.connected,", "types=tenant.connected&types=key.created", "limit=0", "limit=101", "limit=x",
 		"wait_seconds=31", "wait_seconds=-1", "wait_seconds=1.5", "after=", "after=nonsense", "after=NOW", "after=" + page.Cursor("1").Encode("keys"), "tenant_id=",
+		"after=" + cursorAfterEnd,
 	} {
-		client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusBadRequest, "invalid_request")
+		got := client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusBadRequest, "invalid_request")
+		parameter, _, _ := strings.Cut(query, "=")
+		if !slices.Equal(got.locations(), []string{"query." + parameter}) {
+			t.Errorf("%s: %s", query, got.raw)
+		}
 	}
 }
 

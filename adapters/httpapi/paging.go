@@ -20,12 +20,18 @@ type pageInput struct {
 // query returns the page that the request asks for. list is the name of the list in its cursors.
 func (in *pageInput) query(list string) (page.Query, error) {
 	q := page.Query{Limit: page.DefaultLimit}
+	var wrong []refusal.ProblemField
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
-		return q, refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	var err error
-	q.After, err = page.Decode(list, in.After)
-	return q, err
+	if q.After, err = page.Decode(list, in.After); err != nil {
+		wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+	}
+	if wrong != nil {
+		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+	}
+	return q, nil
 }
 
 // The bounds of parseTime. All stored objects were created between these times.

@@ -3,6 +3,7 @@
 package httpapi_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/tenant"
@@ -24,7 +25,12 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	client.expect(call{method: "POST", path: tenantPath + "/mailbox-limits", body: `{"daily_send_limit":5,"domain_scope":"` + d.Name + `"}`, key: key}, 200, "")
 	client.expect(call{method: "DELETE", path: domainPath, key: key}, 409, "domain_in_use")
 	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=true", key: key}, 409, "domain_in_use")
-	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=maybe", key: key}, 400, "invalid_request")
+	for _, flag := range []string{"maybe", "TRUE", "True", "t", "1", "0"} {
+		got := client.expect(call{method: "DELETE", path: domainPath + "?from_platform=" + flag, key: key}, 400, "invalid_request")
+		if !strings.Contains(got.raw, `"location":"query.from_platform"`) {
+			t.Errorf("%s: %s", flag, got.raw)
+		}
+	}
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
 	client.expect(call{method: "DELETE", path: mailboxPath + "?confirm=other@example.com", key: key}, 400, "confirmation_required")
 	for _, tt := range []struct{ path, gone string }{

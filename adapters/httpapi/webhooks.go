@@ -195,7 +195,7 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 		Summary: "List deliveries",
 		Description: "Lists the deliveries of a webhook with all tries, newest first. They are kept for 30 days. The answers of endpoints are not " +
 			"stored, only their status.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *deliveriesInput) (deliveryList, error) {
 		q, err := in.query()
 		if err != nil {
@@ -203,7 +203,7 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 		}
 		list, more, err := service.ListDeliveries(ctx, who.Account.ID, ident.Lookup(in.WebhookID), q)
 		if err != nil {
-			return deliveryList{}, err
+			return deliveryList{}, refusal.InQuery(err)
 		}
 		return deliveryList{Deliveries: convertAll(list, deliveryOf), NextCursor: nextCursor(deliveryCursors, list, more, func(d webhook.Delivery) string { return d.ID })}, nil
 	})

@@ -207,6 +207,7 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 		{"POST", path + "/replay", `{}`, "invalid_request"},
 		{"POST", path + "/replay", `{"after":"yesterday"}`, "invalid_request"},
 		{"POST", path + "/replay", `{"after":"` + page.Cursor("1").Encode("webhooks") + `"}`, "invalid_request"},
+		{"POST", path + "/replay", `{"after":"` + cursorAfterEnd + `"}`, "invalid_request"},
 		{"GET", "/v1/webhooks?limit=0", "", "invalid_request"},
 		{"GET", "/v1/webhooks?limit=101", "", "invalid_request"},
 		{"GET", "/v1/webhooks?after=x", "", "invalid_request"},

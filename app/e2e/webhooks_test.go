@@ -307,6 +307,14 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		for _, m := range r.received() {
 			m.checkSigned(t, secret)
 		}
+
+		// Deliveries are kept as long as their events.
+		newest := c.get(path + "/deliveries?limit=1").text("next_cursor")
+		c.expect("GET", path+"/deliveries?after="+newest, nil, 200, "")
+		c.control("POST", "/clock", object{"advance": "744h"})
+		c.eventually("old deliveries are deleted", func() bool { return len(c.deliveries(path, "delivered")) == 0 })
+		c.expect("GET", path+"/deliveries?after="+newest, nil, 410, "cursor_expired")
+		c.expect("POST", path+"/replay", object{"after": beginning}, 410, "cursor_expired")
 	})
 }
 

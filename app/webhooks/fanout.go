@@ -77,7 +77,7 @@ func (w *Worker) Handlers() map[string]ports.Handler {
 func (w *Worker) Periodic(sweep time.Duration) []ports.Periodic {
 	return []ports.Periodic{
 		{Kind: "webhook_sweep", Every: sweep, Do: w.Sweep},
-		{Kind: "webhook_retention", Every: time.Hour, Do: w.dropOld},
+		{Kind: "webhook_retention", Every: time.Hour, Do: w.Forget},
 	}
 }
 
@@ -98,8 +98,8 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// dropOld deletes deliveries that are older than Keep, in batches.
-func (w *Worker) dropOld(ctx context.Context) error {
+// Forget deletes deliveries that are older than Keep, in batches.
+func (w *Worker) Forget(ctx context.Context) error {
 	for dropped := dropBatch; w.Keep > 0 && dropped == dropBatch; {
 		var err error
 		if dropped, err = w.Deliveries.DropDeliveries(ctx, w.now().Add(-w.Keep), dropBatch); err != nil {

@@ -54,7 +54,7 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (w
 }
 
 // ListDeliveries returns deliveries of a webhook, newest first, at most q.Limit. more is true if
-// older ones follow. It fails with webhook_not_found.
+// older ones follow. It fails with webhook_not_found, cursor_expired and invalid_request.
 func (s *Service) ListDeliveries(ctx context.Context, owner access.AccountID, id string, q ports.DeliveryQuery) (list []webhook.Delivery, more bool, err error) {
 	limit := q.Limit
 	q.Limit++

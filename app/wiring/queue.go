@@ -147,8 +147,8 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
-// expired sessions and deliveries. It also deletes old events and audit entries. Otherwise the
-// periodic sweeps do this. The sandbox calls WakeDueJobs after its clock was moved.
+// expired sessions and deliveries. It also deletes old events, audit entries and deliveries.
+// Otherwise the periodic sweeps do this. The sandbox calls WakeDueJobs after its clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
@@ -157,6 +157,7 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 		s.audits.Forget(ctx),
 		s.Events.Forget(ctx),
 		s.enforcement.Forget(ctx),
+		s.WebhookWorker.Forget(ctx),
 		s.WebhookWorker.Sweep(ctx),
 	)
 }

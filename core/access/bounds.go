@@ -5,6 +5,7 @@ package access
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +38,14 @@ const maxYear = 9999
 // malformed id or network, and an expiry that is not after now. A nil expiresAt means that the key
 // never expires.
 func NewBounds(scopes, tenants, networks []string, expiresAt *time.Time, now time.Time) (Bounds, error) {
+	for _, list := range []struct {
+		name    string
+		entries int
+	}{{"scopes", len(scopes)}, {"tenant_ids", len(tenants)}, {"allowed_cidrs", len(networks)}} {
+		if list.entries > maxBounds {
+			return Bounds{}, invalidBound(list.name, "must have at most "+strconv.Itoa(maxBounds)+" entries")
+		}
+	}
 	var b Bounds
 	if expiresAt != nil {
 		b.ExpiresAt = expiresAt.UTC().Truncate(time.Microsecond)
@@ -66,8 +75,6 @@ func NewBounds(scopes, tenants, networks []string, expiresAt *time.Time, now tim
 		return Bounds{}, invalidBound("tenant_ids", "must have at least one tenant; omit it for all tenants")
 	case networks != nil && len(networks) == 0:
 		return Bounds{}, invalidBound("allowed_cidrs", "must have at least one network; omit it for all addresses")
-	case max(len(scopes), len(tenants), len(networks)) > maxBounds:
-		return Bounds{}, fault.InvalidRequest.With("a list of bounds has more than %d entries", maxBounds)
 	case expiresAt != nil && (!b.ExpiresAt.After(now) || b.ExpiresAt.Year() > maxYear):
 		return Bounds{}, invalidBound("expires_at", "must be in the future, and before the year 10000 in UTC")
 	}
@@ -149,9 +156,25 @@ func (b Bounds) Cover(other Bounds, required Scope) error {
 	return nil
 }
 
-// containsNetwork reports whether one of the networks contains all addresses of n.
+// containsNetwork reports whether the networks together contain all addresses of n. If none of them
+// contains n, but some are parts of it, each half of n must be contained.
 func (b Bounds) containsNetwork(n netip.Prefix) bool {
-	return slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) })
+	if slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) }) {
+		return true
+	}
+	if !slices.ContainsFunc(b.Networks, n.Overlaps) {
+		return false
+	}
+	low, high := halves(n)
+	return b.containsNetwork(low) && b.containsNetwork(high)
+}
+
+// halves splits a masked network of more than one address.
+func halves(n netip.Prefix) (low, high netip.Prefix) {
+	address, bits := n.Addr().AsSlice(), n.Bits()
+	address[bits/8] |= 0x80 >> (bits % 8) // the first bit after the prefix
+	upper, _ := netip.AddrFromSlice(address)
+	return netip.PrefixFrom(n.Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
 }
 
 // Text returns the bounds as one line. Bounds whose lists differ only in their order have equal

@@ -83,6 +83,10 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 		{"an empty list of networks", all, nil, []string{}, nil, "allowed_cidrs"},
 		{"an address", all, nil, []string{"192.0.2.1"}, nil, "allowed_cidrs"},
 		{"an IPv4 network as IPv6", all, nil, []string{"::ffff:192.0.2.0/120"}, nil, "allowed_cidrs"},
+		{"100 tenants", all, slices.Repeat([]string{tenantOne}, 100), nil, nil, ""},
+		{"101 scopes", slices.Repeat(all, 101), nil, nil, nil, "scopes"},
+		{"101 tenants", all, slices.Repeat([]string{tenantOne}, 101), nil, nil, "tenant_ids"},
+		{"101 networks", all, nil, slices.Repeat([]string{"192.0.2.0/24"}, 101), nil, "allowed_cidrs"},
 		{"an expiry now", all, nil, nil, new(today), "expires_at"},
 		{"the zero time as expiry", all, nil, nil, new(time.Time{}), "expires_at"},
 		{"an expiry in the year 10000", all, nil, nil, new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
@@ -97,10 +101,6 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 				t.Fatalf("got %+v", err)
 			}
 		})
-	}
-	long := slices.Repeat([]string{tenantOne}, 101)
-	if _, err := access.NewBounds(all, long, nil, nil, today); !errors.Is(err, fault.InvalidRequest) {
-		t.Errorf("101 tenants: %v", err)
 	}
 }
 
@@ -179,6 +179,43 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 	}
 }
 
+// TestNetworksCoverTogether checks that a network is covered if several networks of the caller
+// together have all its addresses.
+func TestNetworksCoverTogether(t *testing.T) {
+	for _, tt := range []struct {
+		own, other string
+		want       bool
+	}{
+		{"192.0.2.0/25 192.0.2.128/25", "192.0.2.0/24", true},
+		{"192.0.2.0/25 192.0.2.128/26 192.0.2.192/26", "192.0.2.0/24", true},
+		{"192.0.2.0/25 192.0.2.128/26", "192.0.2.0/24", false},
+		{"192.0.2.0/25 192.0.2.128/25", "192.0.2.0/23", false},
+		{"0.0.0.0/1 128.0.0.0/1", "0.0.0.0/0", true},
+		{"::/1 8000::/1", "::/0", true},
+		{"::/1 8000::/2 c000::/3", "::/0", false},
+		{"0.0.0.0/1 128.0.0.0/1", "::/0", false},
+		{"2001:db8::/128 2001:db8::1/128", "2001:db8::/127", true},
+		{"2001:db8::/128", "2001:db8::/127", false},
+		{"2001:db8::/128", "2001:db8::/32", false},
+	} {
+		own := access.Bounds{Scopes: access.Unbounded().Scopes, Networks: networksOf(t, tt.own)}
+		other := access.Bounds{Scopes: own.Scopes, Networks: networksOf(t, tt.other)}
+		if err := own.Cover(other, access.KeysWrite); (err == nil) != tt.want {
+			t.Errorf("%s and %s: %v", tt.own, tt.other, err)
+		}
+	}
+}
+
+// networksOf parses networks that are separated by spaces.
+func networksOf(t *testing.T, text string) []netip.Prefix {
+	t.Helper()
+	b, err := access.NewBounds([]string{"*"}, nil, strings.Fields(text), nil, today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Networks
+}
+
 // drawBounds returns bounds from small sets, so that two draws often overlap.
 func drawBounds(t *rapid.T, name string) access.Bounds {
 	b := access.Bounds{
@@ -188,8 +225,11 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 		b.Tenants = rapid.SliceOfNDistinct(rapid.SampledFrom([]tenant.GUID{tenantOne, tenantTwo}), 1, 2, rapid.ID).Draw(t, name+" tenants")
 	}
 	if rapid.Bool().Draw(t, name+" has networks") {
-		bits := rapid.IntRange(0, 32).Draw(t, name+" bits")
-		b.Networks = []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), bits).Masked()}
+		for range rapid.IntRange(1, 3).Draw(t, name+" networks") {
+			address := rapid.SampledFrom([]string{"10.1.2.3", "10.1.2.131", "138.1.2.3"}).Draw(t, name+" address")
+			bits := rapid.IntRange(0, 32).Draw(t, name+" bits")
+			b.Networks = append(b.Networks, netip.PrefixFrom(netip.MustParseAddr(address), bits).Masked())
+		}
 	}
 	if hours := rapid.IntRange(0, 3).Draw(t, name+" hours"); hours > 0 {
 		b.ExpiresAt = today.Add(time.Duration(hours) * time.Hour)
@@ -216,11 +256,13 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 			}
 		}
 		for i := range 33 {
-			from := netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), i).Masked().Addr()
-			for hour := range 5 {
-				at := today.Add(time.Duration(hour) * time.Hour)
-				if created.CheckUse(from, at) == nil && creator.CheckUse(from, at) != nil {
-					t.Fatalf("%+v works from %s at %s, %+v does not", created, from, at, creator)
+			for _, text := range []string{"10.1.2.3", "10.1.2.131", "138.1.2.3"} {
+				from := netip.PrefixFrom(netip.MustParseAddr(text), i).Masked().Addr()
+				for hour := range 5 {
+					at := today.Add(time.Duration(hour) * time.Hour)
+					if created.CheckUse(from, at) == nil && creator.CheckUse(from, at) != nil {
+						t.Fatalf("%+v works from %s at %s, %+v does not", created, from, at, creator)
+					}
 				}
 			}
 		}

@@ -84,7 +84,7 @@ var (
 	WebhookLimitReached = Code{"webhook_limit_reached", Conflict, "Webhook limit reached", "An account can have at most 10 webhooks. Delete one, or let one endpoint receive more types of events."}
 	ConnectedElsewhere  = Code{"mailbox_already_connected_elsewhere", Conflict, "Mailbox connected elsewhere", "The mailbox is connected, or is being connected, through another integration. Disconnect it there first. If the outcome of a disconnect is unknown, refresh that integration."}
 
-	CursorExpired = Code{"cursor_expired", Gone, "Cursor expired", "The events after this cursor were deleted, because they are too old. Begin again without `after`, at the oldest event that is kept, and read the current state with the other operations."}
+	CursorExpired = Code{"cursor_expired", Gone, "Cursor expired", "What follows this cursor was deleted, because it is too old. Begin again without `after`. If you missed events, read the current state with the other operations."}
 
 	RateLimitExceeded = Code{"rate_limit_exceeded", RateLimited, "Rate limit exceeded", "The account exceeded a rate limit. `X-RateLimit-Bucket` names the limit. Wait `Retry-After` seconds, then send the request again; send a write with the same Idempotency-Key. With `provider_concurrency`, 4 operations of the account are already running at providers: send the next one when one of them has finished."}
 

@@ -101,13 +101,23 @@ func (g *guard) clientAddress(r *http.Request) netip.Addr {
 		if !g.isTrustedProxy(client) {
 			break
 		}
-		next, err := netip.ParseAddr(strings.TrimSpace(entry))
-		if err != nil {
+		next, ok := parseForwarded(strings.TrimSpace(entry))
+		if !ok {
 			break
 		}
 		client = next.Unmap().WithZone("")
 	}
 	return client
+}
+
+// parseForwarded parses an entry of X-Forwarded-For. Some proxies, such as Azure Application
+// Gateway, add the port of the client.
+func parseForwarded(entry string) (netip.Addr, bool) {
+	if a, err := netip.ParseAddr(entry); err == nil {
+		return a, true
+	}
+	withPort, err := netip.ParseAddrPort(entry)
+	return withPort.Addr(), err == nil
 }
 
 func (g *guard) isTrustedProxy(a netip.Addr) bool {

@@ -48,6 +48,9 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 		"empty":                         {loopback, []string{""}, "127.0.0.1"},
 		"IPv6":                          {loopback, []string{"2001:db8::7, fd00::1"}, "2001:db8::7"},
 		"IPv4 in IPv6":                  {loopback, []string{"198.51.100.7, ::ffff:10.1.2.3"}, "198.51.100.7"},
+		"a port":                        {loopback, []string{"203.0.113.1:1, 198.51.100.7:4711, 10.1.2.3:443"}, "198.51.100.7"},
+		"a port in IPv6":                {loopback, []string{"[2001:db8::7]:4711"}, "2001:db8::7"},
+		"not a port":                    {loopback, []string{"198.51.100.7:x"}, "127.0.0.1"},
 		"a zone":                        {loopback, []string{"fe80::1%x y"}, "fe80::1"},
 	} {
 		t.Run(name, func(t *testing.T) {

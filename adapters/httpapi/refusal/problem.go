@@ -8,6 +8,7 @@
 package refusal
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -69,6 +70,21 @@ type ProblemField struct {
 // Invalid returns an invalid_request error with the locations of the invalid parts of the request.
 func Invalid(detail string, fields ...ProblemField) error {
 	return fault.InvalidRequest.WithValues(fields, "%s", detail)
+}
+
+// InQuery returns err. If it is an invalid_request error that names members of the body, InQuery
+// returns one that names query parameters instead. It is for operations that pass query parameters
+// to a use case.
+func InQuery(err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.InvalidRequest || f.Fields == nil {
+		return err
+	}
+	parameters := make([]ProblemField, 0, len(f.Fields))
+	for _, field := range f.Fields {
+		parameters = append(parameters, ProblemField{Location: "query." + field.Name, Message: field.Message})
+	}
+	return Invalid(f.Detail, parameters...)
 }
 
 // Of returns the body of the answer that reports f. requestID is the id of the request. f.Fields
