@@ -25,7 +25,7 @@ func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dn
 	var aboveOK, keysOK bool
 	var wg panics.Group
 	wg.Go(func() { found.SPF = rd.readSPFTree(ctx, needs.SPF) })
-	wg.Go(func() { found.Above, aboveOK = rd.readTexts(ctx, needs.Above) })
+	wg.Go(func() { found.ParentDMARC, aboveOK = rd.readTexts(ctx, needs.ParentDMARC) })
 	wg.Go(func() { found.Keys, keysOK = rd.readTexts(ctx, needs.Keys) })
 	wg.Go(func() { found.Exchanges = rd.checkExchanges(ctx, needs.Exchanges) })
 	wg.Wait()
@@ -87,21 +87,21 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 }
 
 // checkExchanges returns the MX hosts that cannot receive mail, with the reason.
-func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[string]dns.Exchange {
+func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[string]dns.MXProblem {
 	hosts = hosts[:min(len(hosts), maxExchanges)]
-	states := make([]dns.Exchange, len(hosts))
+	states := make([]dns.MXProblem, len(hosts))
 	var wg panics.Group
 	for i, host := range hosts {
 		wg.Go(func() { states[i] = rd.checkExchange(ctx, host) })
 	}
 	wg.Wait()
-	var out map[string]dns.Exchange
+	var out map[string]dns.MXProblem
 	for i, host := range hosts {
 		if states[i] == "" {
 			continue
 		}
 		if out == nil {
-			out = map[string]dns.Exchange{}
+			out = map[string]dns.MXProblem{}
 		}
 		out[host] = states[i]
 	}
@@ -110,15 +110,15 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 
 // checkExchange returns why a host cannot receive mail. It returns "" if the host has an address,
 // or if the host could not be checked.
-func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.Exchange {
+func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.MXProblem {
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
 		parsed, err := rd.answers.lookup(ctx, question{host, qtype})
 		switch {
 		case err == nil && parsed.alias != "":
-			return dns.ExchangeAlias
+			return dns.MXProblemAlias
 		case err != nil || len(parsed.values) > 0:
 			return ""
 		}
 	}
-	return dns.ExchangeNoAddress
+	return dns.MXProblemNoAddress
 }

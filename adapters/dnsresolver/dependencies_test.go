@@ -76,9 +76,9 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 			"spf.platform.test": {"v=spf1 include:more.platform.test -all"}, "more.platform.test": {"v=spf1 ip4:192.0.2.1 -all"},
 			"a.test": {"not SPF include:c.test", "v=spf1 redirect=b.test"}, "b.test": {"v=spf1 include:a.test -all"}, "void.test": nil,
 		},
-		Above:     map[string][]string{"_dmarc.test": {"v=DMARC1; p=reject"}},
-		Exchanges: map[string]dns.Exchange{"mx.alias.test": dns.ExchangeAlias, "mx.text.test": dns.ExchangeNoAddress, "mx.nobody.test": dns.ExchangeNoAddress},
-		Keys:      map[string][]string{"key2.platform.test": {"v=DKIM1; p=abc"}},
+		ParentDMARC: map[string][]string{"_dmarc.test": {"v=DMARC1; p=reject"}},
+		Exchanges:   map[string]dns.MXProblem{"mx.alias.test": dns.MXProblemAlias, "mx.text.test": dns.MXProblemNoAddress, "mx.nobody.test": dns.MXProblemNoAddress},
+		Keys:        map[string][]string{"key2.platform.test": {"v=DKIM1; p=abc"}},
 	}
 	if diff := cmp.Diff(want, got.Referenced); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)

@@ -111,7 +111,7 @@ func clone(s dns.ZoneRead) dns.ZoneRead {
 		s.Sets[i].Values = slices.Clone(s.Sets[i].Values)
 	}
 	s.Referenced = dns.Referenced{
-		SPF: maps.Clone(s.Referenced.SPF), Above: maps.Clone(s.Referenced.Above),
+		SPF: maps.Clone(s.Referenced.SPF), ParentDMARC: maps.Clone(s.Referenced.ParentDMARC),
 		Exchanges: maps.Clone(s.Referenced.Exchanges), Keys: maps.Clone(s.Referenced.Keys),
 	}
 	return s

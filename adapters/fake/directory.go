@@ -30,14 +30,14 @@ func (p *Platform) For(id tenant.GUID) ports.MailTenant { return client{p, id} }
 type domainState struct {
 	domain.Platform
 	acceptedAt  time.Time
-	hiddenCalls int // remaining calls of MailDomains that omit it
+	hiddenCalls int // number of the next calls of MailDomains that omit the domain
 	signing     dns.Signing
 }
 
-// call runs one call of the tenant's directory. It fails with access_denied unless consent is
-// granted.
-func (c client) call(ctx context.Context, method, about string, effect func(*state) (bool, error)) error {
-	return c.p.call(ctx, method, c.id, about, func() (bool, error) {
+// call runs one call of the tenant's directory about the object with this name. effect returns
+// whether it has changed the tenant. call fails with access_denied unless consent is granted.
+func (c client) call(ctx context.Context, method, object string, effect func(*state) (changed bool, err error)) error {
+	return c.p.call(ctx, method, c.id, object, func() (bool, error) {
 		t := c.p.tenants[c.id]
 		if t == nil || t.consent != "granted" {
 			return false, refuse(fault.AccessDenied, "the tenant's consent is gone")
@@ -115,7 +115,7 @@ func (c client) Records(ctx context.Context, name string) (domain.Records, error
 		if err != nil {
 			return false, err
 		}
-		out.Verification = []dns.Record{t.ownership(name)}
+		out.Verification = []dns.Record{t.ownershipRecord(name)}
 		if d.MailEnabled {
 			out.Service = serviceRecords(name)
 		}
@@ -139,7 +139,7 @@ func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform,
 		if c.p.verifiedElsewhere(t, name) {
 			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
 		}
-		if !c.p.DNS.has(t.ownership(name)) {
+		if !c.p.DNS.has(t.ownershipRecord(name)) {
 			return false, refuse(fault.VerificationFailed, "the platform does not see the record yet")
 		}
 		d.Verified = true
@@ -176,7 +176,7 @@ func (c client) RemoveDomain(ctx context.Context, name string) error {
 			return false, nil
 		}
 		for _, m := range t.mailboxes {
-			if _, at, _ := strings.Cut(m.Address, "@"); at == name {
+			if _, mailDomain, _ := strings.Cut(m.Address, "@"); mailDomain == name {
 				return false, refuse(fault.DomainInUse, "objects of the tenant use the domain")
 			}
 		}
@@ -195,8 +195,8 @@ func (t *state) domain(name string) (*domainState, error) {
 	return nil, refuse(fault.DomainNotFound, "the platform holds no such domain")
 }
 
-// verifiedElsewhere reports whether a different tenant has verified the domain, or TakeDomain was
-// called for it.
+// verifiedElsewhere reports whether a different tenant has verified the domain. A test can also
+// call TakeDomain, as if a tenant outside the test had verified it.
 func (p *Platform) verifiedElsewhere(t *state, name string) bool {
 	if p.takenDomains[name] {
 		return true
@@ -209,16 +209,16 @@ func (p *Platform) verifiedElsewhere(t *state, name string) bool {
 	return false
 }
 
-// ownership returns the record that proves that the tenant owns the domain. Its content depends on
-// the tenant.
-func (t *state) ownership(name string) dns.Record {
+// ownershipRecord returns the record that proves that the tenant owns the domain. Its content
+// depends on the tenant.
+func (t *state) ownershipRecord(name string) dns.Record {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(string(t.guid) + name))
 	return dns.Record{Type: dns.TXT, Name: name, Content: fmt.Sprintf("MS=ms%08d", h.Sum32()%100_000_000), TTL: 3600}
 }
 
-// serviceRecords returns the MX, SPF and autodiscover records of a domain. The MX host cannot be
-// derived from the name alone, as with Microsoft 365.
+// serviceRecords returns the MX, SPF and autodiscover records of a domain. Callers must
+// read the MX host from these records, as with Microsoft 365: its end is not part of the domain.
 func serviceRecords(name string) []dns.Record {
 	host := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-") + "01b.k-v1.mx.microsoft"
 	return []dns.Record{

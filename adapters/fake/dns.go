@@ -137,7 +137,7 @@ func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(n
 // referenced returns the records of the names that a read needs besides its own domain. It omits
 // names that are in no zone.
 func (d *DNS) referenced(n dns.Needs) dns.Referenced {
-	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.Exchange{}}
+	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.MXProblem{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {
 		texts, known := d.texts(pending[0])
 		if _, done := b.SPF[pending[0]]; done || !known {
@@ -148,7 +148,7 @@ func (d *DNS) referenced(n dns.Needs) dns.Referenced {
 			pending = append(pending, dns.SPFReferences(text)...)
 		}
 	}
-	b.Above, b.Keys = d.allTexts(n.Above), d.allTexts(n.Keys)
+	b.ParentDMARC, b.Keys = d.allTexts(n.ParentDMARC), d.allTexts(n.Keys)
 	for _, host := range n.Exchanges {
 		if state, known := d.exchange(host); known && state != "" {
 			b.Exchanges[host] = state
@@ -172,14 +172,14 @@ func (d *DNS) texts(name string) (values []string, known bool) {
 	return dns.Find(sets(name, records), name, dns.TXT).Values, known
 }
 
-func (d *DNS) exchange(host string) (state dns.Exchange, known bool) {
+func (d *DNS) exchange(host string) (state dns.MXProblem, known bool) {
 	_, records, known := d.zone(host)
 	held := sets(host, records)
 	switch {
 	case len(dns.Find(held, host, dns.CNAME).Values) > 0:
-		return dns.ExchangeAlias, known
+		return dns.MXProblemAlias, known
 	case len(dns.Find(held, host, dns.A).Values)+len(dns.Find(held, host, dns.AAAA).Values) == 0:
-		return dns.ExchangeNoAddress, known
+		return dns.MXProblemNoAddress, known
 	default:
 		return "", known
 	}

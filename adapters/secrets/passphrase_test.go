@@ -15,15 +15,15 @@ import (
 
 func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 	text := strings.Repeat(testSecret, 10_000)
-	var closed bytes.Buffer
-	w, err := secrets.EncryptFast(&closed, secret.New("right"))
+	var encrypted bytes.Buffer
+	w, err := secrets.EncryptFast(&encrypted, secret.New("right"))
 	if err == nil {
 		_, err = io.WriteString(w, text)
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if !secrets.Encrypted(closed.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(closed.Bytes(), []byte(testSecret)) {
+	if !secrets.Encrypted(encrypted.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(encrypted.Bytes(), []byte(testSecret)) {
 		t.Fatal("the data does not look encrypted")
 	}
 	decrypter := func(passphrase string) *secrets.Decrypter {
@@ -36,7 +36,7 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 	right := decrypter("right")
 	derivations := secrets.CountDerivations(right)
 	for range 2 {
-		r, err := right.Decrypt(bytes.NewReader(closed.Bytes()))
+		r, err := right.Decrypt(bytes.NewReader(encrypted.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,10 +47,10 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 	if *derivations != 1 {
 		t.Errorf("the key was derived %d times", *derivations)
 	}
-	if _, err := decrypter("wrong").Decrypt(bytes.NewReader(closed.Bytes())); !errors.Is(err, secrets.ErrPassphrase) {
+	if _, err := decrypter("wrong").Decrypt(bytes.NewReader(encrypted.Bytes())); !errors.Is(err, secrets.ErrPassphrase) {
 		t.Fatalf("a wrong passphrase: %v", err)
 	}
-	changed := bytes.Clone(closed.Bytes())
+	changed := bytes.Clone(encrypted.Bytes())
 	changed[len(changed)-100] ^= 1
 	r, err := right.Decrypt(bytes.NewReader(changed))
 	if err != nil {

@@ -48,7 +48,7 @@ func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.Zo
 		}
 	}
 	if holder.Access.Standing.Unread() && zoneRead.Complete {
-		zoneRead.Complete, zoneRead.Reason = false, dns.ReasonSilent
+		zoneRead.Complete, zoneRead.Reason = false, dns.ReasonProviderUnavailable
 	}
 	return holder, zoneRead, nil
 }

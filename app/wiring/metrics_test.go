@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestConcurrentHealthChecksShareOnePing checks that concurrent checks share one ping, which is
-// bounded and ignores the cancellation of its caller. A check after pingCacheTTL pings again.
+// TestConcurrentHealthChecksShareOnePing checks that concurrent checks share one ping. The ping has
+// a deadline of at most DatabaseTimeout. It does not end when the check that started it is
+// cancelled. A check after pingCacheTTL pings again.
 func TestConcurrentHealthChecksShareOnePing(t *testing.T) {
 	unreachable, pings, pingResult := errors.New("away"), 0, make(chan error)
 	health := &databaseHealth{ping: func(ctx context.Context) error {

@@ -119,11 +119,11 @@ func (h Holder) misplaced(read ZoneRead) string {
 // unreliable returns the message for records that could not be read reliably.
 func (h Holder) unreliable(reason string) string {
 	switch {
-	case reason == ReasonSilent && h.Access.Standing == AnswerTooLarge:
+	case reason == ReasonProviderUnavailable && h.Access.Standing == AnswerTooLarge:
 		return fmt.Sprintf("The zone's data at %s is too large to be read, so nothing is written there. %s", h.Access.Title, byHand)
 	case reason == ReasonRecursive:
 		return "This service reads the DNS only through recursive resolvers, whose answers may be outdated, so it writes nothing. Publish the records of the plan by hand, or ask the operator to let the service query authoritative name servers."
-	case reason == ReasonSilent:
+	case reason == ReasonProviderUnavailable:
 		return fmt.Sprintf("%s, to which the account has a connection, does not respond, so its records are unknown. Try again in a few minutes.", h.Access.Title)
 	}
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)

@@ -90,8 +90,8 @@ func enforced(policy string) bool {
 // inheritedTags returns the tags of the nearest DMARC record of a parent domain that covers the
 // domain, or nil if there is no such record.
 func (z zoneView) inheritedTags() map[string]string {
-	for _, name := range DMARCAbove(z.Domain) {
-		records := filter(z.Referenced.Above[name], isDMARC)
+	for _, name := range ParentDMARCNames(z.Domain) {
+		records := filter(z.Referenced.ParentDMARC[name], isDMARC)
 		if len(records) != 1 {
 			continue
 		}
@@ -106,9 +106,9 @@ func (z zoneView) inheritedTags() map[string]string {
 // tree walk).
 const maxWalk = 8
 
-// DMARCAbove returns the parent domains whose DMARC record may cover a domain, nearest first. They
-// are the names of the tree walk of RFC 9989.
-func DMARCAbove(domain string) []string {
+// ParentDMARCNames returns the parent domains whose DMARC record may cover a domain, nearest first.
+// They are the names of the tree walk of RFC 9989.
+func ParentDMARCNames(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
 	if len(labels) > maxWalk {
 		labels = labels[len(labels)-maxWalk+1:]

@@ -55,7 +55,7 @@ func TestPlanDMARC(t *testing.T) {
 
 func TestPlanKeepsInheritedDMARC(t *testing.T) {
 	above := func(name string, texts ...string) func(*dns.Referenced) {
-		return func(b *dns.Referenced) { b.Above = map[string][]string{name: texts} }
+		return func(b *dns.Referenced) { b.ParentDMARC = map[string][]string{name: texts} }
 	}
 	for _, tt := range []planCase{
 		{name: "dmarc_inherited from the organisation", referenced: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
@@ -82,7 +82,7 @@ func TestDMARCAbove(t *testing.T) {
 		"b.c.d.e.f.g.h.test":       {"_dmarc.c.d.e.f.g.h.test", "_dmarc.d.e.f.g.h.test", "_dmarc.e.f.g.h.test", "_dmarc.f.g.h.test", "_dmarc.g.h.test", "_dmarc.h.test", "_dmarc.test"},
 		"x.y.z.b.c.d.e.f.g.h.test": {"_dmarc.c.d.e.f.g.h.test", "_dmarc.d.e.f.g.h.test", "_dmarc.e.f.g.h.test", "_dmarc.f.g.h.test", "_dmarc.g.h.test", "_dmarc.h.test", "_dmarc.test"},
 	} {
-		if diff := cmp.Diff(want, dns.DMARCAbove(domain)); diff != "" {
+		if diff := cmp.Diff(want, dns.ParentDMARCNames(domain)); diff != "" {
 			t.Errorf("%s: %s", domain, diff)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 func TestPlanMX(t *testing.T) {
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.MX, values...)} }
 	managed := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
-	broken := func(kind dns.Exchange) func(*dns.Referenced) {
+	broken := func(kind dns.MXProblem) func(*dns.Referenced) {
 		return func(b *dns.Referenced) {
-			b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind, "ms999.msv1.invalid": kind}
+			b.Exchanges = map[string]dns.MXProblem{"mx.else.test": kind, "ms999.msv1.invalid": kind}
 		}
 	}
 	for _, tt := range []planCase{
@@ -45,14 +45,14 @@ func TestPlanMX(t *testing.T) {
 			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test.evilmail.protection.outlook.com.else.test"}},
 		{name: "mx_null", sets: mx("0 ."), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 ."}},
 		{name: "mx_null without the final dot", sets: mx("0 "), action: dns.Conflict, reason: "mx_null", blocking: true, after: []string{"0 "}},
-		{name: "mx_broken: a host that is a CNAME", sets: mx("5 mx.else.test"), referenced: broken(dns.ExchangeAlias), action: dns.Conflict,
+		{name: "mx_broken: a host that is a CNAME", sets: mx("5 mx.else.test"), referenced: broken(dns.MXProblemAlias), action: dns.Conflict,
 			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
-		{name: "mx_broken: a host without an address", sets: mx("5 mx.else.test"), referenced: broken(dns.ExchangeNoAddress), action: dns.Conflict,
+		{name: "mx_broken: a host without an address", sets: mx("5 mx.else.test"), referenced: broken(dns.MXProblemNoAddress), action: dns.Conflict,
 			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
 		{name: "mx_broken: an IP address as the host", sets: mx("5 192.0.2.1"), action: dns.Conflict, reason: "mx_broken", blocking: true, after: []string{"5 192.0.2.1"}},
 		{name: "mx_platform_migration: a left-over verification record, alone", sets: mx("32767 ms1.msv1.invalid"), action: dns.Update, reason: "mx_platform_migration",
 			after: []string{"0 " + host}},
-		{name: "mx_platform_migration: a left-over verification record, of an earlier tenant, in capitals", sets: mx("32767 MS999.MSV1.invalid."), referenced: broken(dns.ExchangeNoAddress),
+		{name: "mx_platform_migration: a left-over verification record, of an earlier tenant, in capitals", sets: mx("32767 MS999.MSV1.invalid."), referenced: broken(dns.MXProblemNoAddress),
 			action: dns.Update, reason: "mx_platform_migration", after: []string{"0 " + host}},
 		{name: "mx_platform_migration: a left-over verification record, several, next to the desired host", sets: mx("32767 ms1.msv1.invalid", "0 "+host, "10 ms999.msv1.invalid"),
 			action: dns.Update, optional: true, reason: "mx_platform_migration", after: []string{"0 " + host}},

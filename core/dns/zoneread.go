@@ -25,10 +25,11 @@ type ZoneRead struct {
 	// Complete is true when the read is reliable: enough servers answered all queries, and they
 	// agree.
 	Complete bool
-	// Reason is a stable word for why the read is not complete.
+	// Reason is the code for why the read is not complete, such as ReasonNotDelegated. It is part
+	// of the API.
 	Reason string
-	// Warnings are stable words for problems of the zone's DNS that do not make the read
-	// incomplete.
+	// Warnings are the codes for problems of the zone's DNS that do not make the read incomplete.
+	// They are part of the API.
 	Warnings []string
 	// Secure is true when a DNSSEC-validating resolver vouches for the zone.
 	Secure     bool
@@ -38,13 +39,15 @@ type ZoneRead struct {
 
 // Asked returns the number of name servers that were queried.
 func (read ZoneRead) Asked() int {
-	return read.servers(func(n Server) bool { return n.State != ServerBlocked })
+	return read.countServers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
 // Agreeing returns the number of servers whose answers equal those of the majority.
-func (read ZoneRead) Agreeing() int { return read.servers(func(n Server) bool { return n.Agrees }) }
+func (read ZoneRead) Agreeing() int {
+	return read.countServers(func(n Server) bool { return n.Agrees })
+}
 
-func (read ZoneRead) servers(matches func(Server) bool) int {
+func (read ZoneRead) countServers(matches func(Server) bool) int {
 	count := 0
 	for _, server := range read.Servers {
 		if matches(server) {
@@ -76,18 +79,19 @@ type Server struct {
 // ReasonNotDelegated is ZoneRead.Reason when the parent zone does not delegate the domain.
 const ReasonNotDelegated = "not_delegated"
 
-// ReasonSilent is ZoneRead.Reason when the DNS provider did not answer. It may store records that
-// its servers do not show. The DNS reader defines most other reasons.
-const ReasonSilent = "provider_unavailable"
+// ReasonProviderUnavailable is ZoneRead.Reason when the records that the DNS provider stores could
+// not be read. The provider can store records that its name servers do not return, so the read is
+// not reliable without them. Package dnsresolver defines most other reasons.
+const ReasonProviderUnavailable = "provider_unavailable"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches
 // may be outdated.
 const ReasonRecursive = "recursive_only"
 
-// Silent reports whether no server answered at all. The cause may then be the service's own
-// network.
+// Silent reports whether no server gave an authoritative answer. The cause may then be the
+// service's own network.
 func (read ZoneRead) Silent() bool {
-	return !read.Complete && read.Reason != ReasonNotDelegated && read.servers(func(n Server) bool { return n.State == ServerOK }) == 0
+	return !read.Complete && read.Reason != ReasonNotDelegated && read.countServers(func(n Server) bool { return n.State == ServerOK }) == 0
 }
 
 // NegativeTTL returns how long resolvers cache the absence of a record of the zone: min(SOA TTL,
@@ -117,39 +121,40 @@ func (read ZoneRead) values(name string, recordType Type) []string {
 	return nil
 }
 
-// Referenced holds the facts about names outside the domain that a plan needs. A name whose lookup
-// failed is absent from the maps. A name without records is present with no values.
+// Referenced holds what was read about names outside the domain. A plan for the domain depends on
+// these names. A name whose lookup failed is absent from the maps. Except in Exchanges, a name
+// without records is present with no values.
 type Referenced struct {
 	// SPF holds the TXT values of all names that the SPF records of the domain and the platform
 	// reference, directly or indirectly. SPFReferences returns the names that a record references.
 	SPF map[string][]string
-	// Above holds the TXT values of the names of DMARCAbove, for a domain without a DMARC record of
-	// its own.
-	Above map[string][]string
-	// Exchanges holds the problem of each host in the domain's MX that cannot receive mail.
-	Exchanges map[string]Exchange
-	// Keys holds the TXT values of the DKIM targets, for selectors that have a TXT record and no
-	// CNAME. Some providers return the target's records in place of the CNAME.
+	// ParentDMARC holds the TXT values at the names that ParentDMARCNames returns. It is read only
+	// for a domain without a DMARC record of its own.
+	ParentDMARC map[string][]string
+	// Exchanges has an entry for each MX host of the domain that cannot receive mail: its problem.
+	Exchanges map[string]MXProblem
+	// Keys holds the TXT values of the targets of wanted DKIM CNAMEs. It has an entry only if the
+	// selector has a TXT record in place of the CNAME: some providers return the target's records.
 	Keys map[string][]string
 }
 
-// Exchange is the problem of a host in an MX record.
-type Exchange string
+// MXProblem is the problem of a host in an MX record.
+type MXProblem string
 
 // The problems of an MX host. A usable host has no entry.
 const (
-	ExchangeAlias     Exchange = "alias"   // a CNAME, which RFC 2181 forbids there
-	ExchangeNoAddress Exchange = "nowhere" // no address
+	MXProblemAlias     MXProblem = "alias"   // a CNAME, which RFC 2181 forbids there
+	MXProblemNoAddress MXProblem = "nowhere" // no address
 )
 
 // Needs lists the names outside the domain that must be read before its records can be planned.
 // Each list corresponds to a field of Referenced.
 type Needs struct {
 	// SPF holds the first names to read. Each record may reference more names.
-	SPF       []string
-	Above     []string
-	Exchanges []string
-	Keys      []string
+	SPF         []string
+	ParentDMARC []string
+	Exchanges   []string
+	Keys        []string
 }
 
 // Needs returns the names that must be read, in addition to this read, before the wanted records
@@ -163,7 +168,7 @@ func (read ZoneRead) Needs(wanted []Desired) Needs {
 			needs.SPF = read.needsSPF(want)
 		case Policy:
 			if len(z.setAt(want.Name, CNAME).Values) == 0 && len(filter(z.values(want.Name, TXT), isDMARC)) == 0 {
-				needs.Above = DMARCAbove(read.Domain)
+				needs.ParentDMARC = ParentDMARCNames(read.Domain)
 			}
 		case Selector1, Selector2:
 			if len(z.setAt(want.Name, CNAME).Values) == 0 && len(z.setAt(want.Name, TXT).Values) > 0 {
@@ -184,11 +189,12 @@ func (read ZoneRead) needsSPF(want Desired) []string {
 	return slices.Compact(names)
 }
 
-// neverExisting is the top-level domain without names (RFC 6761).
+// neverExisting has the suffixes of names that never exist in the DNS (RFC 6761).
 var neverExisting = []string{".invalid"}
 
 // needsExchanges returns the hosts of the domain's MX whose addresses must be checked. It omits the
-// platform's host and hosts that cannot exist. It returns nil if only DKIM selectors are wanted.
+// platform's host, IP addresses and hosts that cannot exist. It returns nil if only DKIM selectors
+// are wanted.
 func (read ZoneRead) needsExchanges(wanted []Desired) []string {
 	isSelector := func(d Desired) bool { return d.Purpose == Selector1 || d.Purpose == Selector2 }
 	if !slices.ContainsFunc(wanted, func(d Desired) bool { return !isSelector(d) }) {

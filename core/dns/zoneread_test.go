@@ -87,7 +87,7 @@ func TestNeedsListsTheNamesOfAPlan(t *testing.T) {
 		{"the platform's SPF names and the domain's, once", []dns.Desired{spf},
 			[]dns.RRSet{set("a.test", dns.TXT, "v=spf1 include:B.test redirect=c.test", "v=spf1 include:spf.platform.test -all", "include:d.test")},
 			dns.Needs{SPF: []string{"b.test", "c.test", "spf.platform.test"}}},
-		{"no DMARC", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "hello")}, dns.Needs{Above: []string{"_dmarc.test"}}},
+		{"no DMARC", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "hello")}, dns.Needs{ParentDMARC: []string{"_dmarc.test"}}},
 		{"DMARC of its own", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")}, dns.Needs{}},
 		{"DMARC elsewhere", []dns.Desired{policy}, []dns.RRSet{set("_dmarc.a.test", dns.CNAME, "vendor.test")}, dns.Needs{}},
 		{"MX hosts except the platform's", []dns.Desired{mx},

@@ -19,7 +19,8 @@ func dereferenceNil() {
 	_ = e.Type
 }
 
-// requirePanic checks that err describes a panic in the function with this name, without its value.
+// requirePanic checks that err describes a panic that began in the function with the given name.
+// err must not contain the value that was passed to panic.
 func requirePanic(t *testing.T, err error, function string) {
 	t.Helper()
 	var e *panics.Error

@@ -63,7 +63,7 @@ const (
 	ConsentRevoked Consent = "revoked"
 )
 
-// Discovery is the result of the last discovery.
+// Discovery says whether the last sync could read the tenant's profile and its domains.
 type Discovery string
 
 // The states of discovery.
@@ -73,7 +73,8 @@ const (
 	DiscoveryFailed    Discovery = "failed"
 )
 
-// Tenant is a tenant of the mail platform that an account has.
+// Tenant is a tenant of the mail platform. It belongs to one account, which has connected it, or to
+// which the operator has assigned it.
 type Tenant struct {
 	ID              string // UUIDv7, the service's own id
 	GUID            GUID
@@ -83,23 +84,23 @@ type Tenant struct {
 	Managed         bool   // assigned by the operator, not connected by the account
 	Consent         Consent
 	ConsentedAt     time.Time
-	ConnectedBy     string
+	ConnectedBy     string // the address of the administrator
 	Bootstrap       Bootstrap
 	BootstrapStep   BootstrapStep // what the last attempt is waiting for
 	SMTPAuth        SMTPAuth
 	Discovery       Discovery
 	LastSyncAt      time.Time // zero if never
-	UserMailboxes   int
-	DomainCount     int // number of stored domains
+	UserMailboxes   int       // mailboxes of users with a licence, at the platform
+	DomainCount     int       // number of stored domains
 	DomainsVerified int
 	DomainsSigned   int // with DKIM enabled
 	// DomainsPublished is the number of unverified domains whose verification record the last DNS
 	// read found.
 	DomainsPublished int
-	MailboxCount     int
+	MailboxCount     int // number of stored mailboxes
 	// Observed says when each part of the tenant was observed at the platform. It is zero in a
-	// tenant that was just loaded from the store. Storing such a tenant again replaces no
-	// observation.
+	// tenant that was just loaded from the store. If such a tenant is stored again, the stored
+	// observations stay.
 	Observed Observed
 }
 
@@ -116,7 +117,7 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// Progress is the result of one bootstrap step at the mail server.
+// Progress is the result of one call of Bootstrap: the state, and what the bootstrap waits for.
 type Progress struct {
 	Status  Bootstrap
 	Step    BootstrapStep

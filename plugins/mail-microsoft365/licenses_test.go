@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestEmailLicensesCountsActiveSubscriptionsWithAMailbox checks each subscription next to one
-// licence that counts.
+// TestEmailLicensesCountsActiveSubscriptionsWithAMailbox checks each subscription together with a
+// second one, which always counts.
 func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 	for name, tt := range map[string]struct {
 		subscription string

@@ -15,12 +15,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Waits delays the calls to a provider that has asked for a pause with Retry-After. The pause
-// applies to all calls of a scope, such as a tenant or a credential, and not only to the call whose
-// answer had the Retry-After. The author of the plugin defines the scopes and their names.
+// Waits refuses calls to a provider that has asked for a pause with Retry-After. The pause applies
+// to all calls of a scope, such as a tenant or a credential, and not only to the call whose answer
+// had the Retry-After. The author of the plugin defines the scopes and their names.
 //
 // If the field Waits of Plugin is set, the host passes each wait on to the processes of this plugin
-// in all replicas. Waits is safe for concurrent use. A nil *Waits delays nothing.
+// in all replicas. Waits is safe for concurrent use. A nil *Waits refuses nothing.
 type Waits struct {
 	now func() time.Time
 
@@ -29,7 +29,7 @@ type Waits struct {
 	host  ports.Waits          // nil until the host shares its waits
 }
 
-// NewWaits returns Waits that delay nothing yet. now is the clock; nil stands for time.Now.
+// NewWaits returns Waits that refuse nothing yet. now is the clock; nil stands for time.Now.
 func NewWaits(now func() time.Time) *Waits {
 	if now == nil {
 		now = time.Now
@@ -37,8 +37,8 @@ func NewWaits(now func() time.Time) *Waits {
 	return &Waits{now: now, until: map[string]time.Time{}}
 }
 
-// Share makes w also use the waits of the host. Serve calls Share. Tests call Share with a store
-// instead of the host.
+// Share makes w also use the waits of the host. Serve calls Share. Tests pass their own
+// implementation of ports.Waits in place of the host.
 func (w *Waits) Share(host ports.Waits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,8 +97,8 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 	return nil
 }
 
-// CauseHeldBack is the cause of the outcome of a call that was not sent because its scope has to
-// wait.
+// CauseHeldBack is the Cause of a Throttled outcome when the call was not sent, because its scope
+// has to wait.
 const CauseHeldBack = "held_back"
 
 // Observe makes the calls of a scope wait if a response with this status and header asks for it:
@@ -115,17 +115,17 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 // returns an error, which TransportError converts to a Throttled outcome.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
 	limited := *c
-	limited.Transport = waitingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}
+	limited.Transport = refusingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}
 	return &limited
 }
 
-type waitingTransport struct {
+type refusingTransport struct {
 	next  http.RoundTripper
 	waits *Waits
 	scope string
 }
 
-func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t refusingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := t.waits.Check(r.Context(), t.scope); err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // shortened to maxWait.
 const maxWait = time.Hour
 
-// RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It
-// returns 0 if there is no valid header, and at most an hour.
+// RetryAfter returns the wait that the header Retry-After asks for. The header contains seconds or
+// a date. RetryAfter returns 0 if there is no valid header, and at most an hour.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	wait := time.Duration(0)

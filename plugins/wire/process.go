@@ -85,8 +85,8 @@ func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
 		HandshakeConfig:  handshake,
 		VersionedPlugins: pluginSets(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
-			r.socketDir = sockets
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, socketDir string) (runner.Runner, error) {
+			r.socketDir = socketDir
 			r.cmd.Env = append(append(r.cmd.Env, cmd.Env...), clientCertificateVariable+"="+string(certificate))
 			return r, nil
 		},
@@ -149,8 +149,9 @@ func (p *Process) HowExited() string {
 	return p.runner.state.String()
 }
 
-// ExplainExit is for the error of a process that was killed. If the process had already exited by
-// itself, ExplainExit adds how, such as "exit status 2". Otherwise it returns err.
+// ExplainExit adds to err how the process has exited, such as "exit status 2". It returns err
+// unchanged if Kill has ended the process, or if the process never started. Call it only after Kill
+// or Stop, because it waits until the process has exited.
 func (p *Process) ExplainExit(err error) error {
 	if p.runner.pid.Load() == 0 || p.runner.endedByKill() {
 		return err

@@ -49,10 +49,10 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 		"no delegation":                   func(s *dns.ZoneRead) { s.Delegation = nil },
 		"nobody agrees":                   func(s *dns.ZoneRead) { s.Servers = slices.Clone(s.Servers); s.Servers[0].Agrees = false },
 		"no SPF tree":                     func(s *dns.ZoneRead) { s.Referenced.SPF = nil },
-		"no DMARC from above":             func(s *dns.ZoneRead) { s.Referenced.Above = nil },
+		"no DMARC from above":             func(s *dns.ZoneRead) { s.Referenced.ParentDMARC = nil },
 		"no exchanges":                    func(s *dns.ZoneRead) { s.Referenced.Exchanges = nil },
 		"no keys":                         func(s *dns.ZoneRead) { s.Referenced.Keys = nil },
-		"lookups that were not requested": func(s *dns.ZoneRead) { s.Referenced.Above = map[string][]string{"_dmarc.test": nil} },
+		"lookups that were not requested": func(s *dns.ZoneRead) { s.Referenced.ParentDMARC = map[string][]string{"_dmarc.test": nil} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range dnsChecks {

@@ -111,9 +111,9 @@ var dnsChecks = []dnsCheck{
 		requireLookup(t, s.Referenced.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
 		requireLookup(t, s.Referenced.SPF, "two."+zone, "v=spf1 -all")
 		requireLookup(t, s.Referenced.SPF, "three."+zone)
-		requireLookup(t, s.Referenced.Above, "_dmarc."+zone, "v=DMARC1; p=reject")
+		requireLookup(t, s.Referenced.ParentDMARC, "_dmarc."+zone, "v=DMARC1; p=reject")
 		requireLookup(t, s.Referenced.Keys, "key."+zone, "v=DKIM1; p=abc")
-		want := map[string]dns.Exchange{"alias." + zone: dns.ExchangeAlias, "nowhere." + zone: dns.ExchangeNoAddress}
+		want := map[string]dns.MXProblem{"alias." + zone: dns.MXProblemAlias, "nowhere." + zone: dns.MXProblemNoAddress}
 		if !maps.Equal(s.Referenced.Exchanges, want) {
 			t.Fatalf("exchanges %v, want %v", s.Referenced.Exchanges, want)
 		}
@@ -122,7 +122,7 @@ var dnsChecks = []dnsCheck{
 		zone := env.NewZone(t)
 		env.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
 		referenced := readDNS(t, env, zone).Referenced
-		if len(referenced.SPF)+len(referenced.Above)+len(referenced.Exchanges)+len(referenced.Keys) > 0 {
+		if len(referenced.SPF)+len(referenced.ParentDMARC)+len(referenced.Exchanges)+len(referenced.Keys) > 0 {
 			t.Fatalf("got %+v", referenced)
 		}
 	}},
