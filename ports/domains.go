@@ -28,7 +28,7 @@ type Domains interface {
 	//   - The domain has no row: the reservation is a new row, and JustReserved is set.
 	//   - The domain was added and is not missing: the row is returned without a change.
 	//   - The domain is missing: its row becomes a reservation, and Added is false.
-	//   - The row is a reservation: the reservation is renewed, and ReservedBefore is its old time.
+	//   - The row is a reservation: the reservation is renewed, and PreviousReservedAt is its old time.
 	//
 	// The new ReservedAt is later than that of all earlier reservations of the row that were not
 	// withdrawn. ReserveDomain deletes the record of an earlier removal of the domain: discoveries
@@ -38,13 +38,14 @@ type Domains interface {
 	// rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, maxDomains int, now time.Time) (domain.Domain, error)
 	// WithdrawReservation undoes the renewal of a reservation: the row gets the time
-	// d.ReservedBefore again. It does nothing if a different request has reserved the domain since.
+	// d.PreviousReservedAt again. It does nothing if a different request has reserved the domain
+	// since.
 	WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error
-	// ReleaseDomain ends a reservation whose domain was not added. It deletes the row. If the
+	// EndReservation ends a reservation whose domain was not added. It deletes the row. If the
 	// domain was missing before the reservation, the row stays, and is missing with its old
-	// MissingSince. ReleaseDomain does nothing if the domain was added, or if a different request
+	// MissingSince. EndReservation does nothing if the domain was added, or if a different request
 	// has reserved it after reservedAt.
-	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
+	EndReservation(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
 	// SaveDomain does the same as ChangeDomain. In the same transaction, it stores the completion:
 	// the answer to the request.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error

@@ -20,19 +20,19 @@ type SendPolicies interface {
 	// Policy returns the policy in force for a scope. It fails with tenant_not_found or
 	// policy_not_found.
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
-	// ReservePolicy reserves a scope for a policy, so that RuledScopes lists the scope. It returns
-	// the policy in force. If there is none, it stores and returns a policy without a limit.
-	// Policies and Policy do not return that policy until SavePolicy puts it in force. It fails
-	// with tenant_not_found or domain_not_found.
+	// ReservePolicy reserves a scope for a policy, so that ScopesWithRules lists the scope. It
+	// returns the policy in force. If there is none, it stores and returns a policy without a
+	// limit. Policies and Policy do not return that policy until SavePolicy puts it in force. It
+	// fails with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
 	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
-	// RuledScopes lists the scopes for which the mail platform may have a managed rule. These are
-	// the scopes of policies, of reserved policies, of policies whose domain was deleted, and the
-	// scopes whose rules block a mailbox. It fails with tenant_not_found.
-	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
+	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
+	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, and
+	// the scopes whose rules block a mailbox. It fails with tenant_not_found.
+	ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
 // TenantTimeZones stores the time zones that determine the day boundaries of tenants, for

@@ -135,7 +135,7 @@ func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Accou
 	err := s.db.Run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
 		return orAccountNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
 			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
-				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.Lookup(idOrEmail), address, address).
+				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.ParseOrZero(idOrEmail), address, address).
 			OrderExpr("c.closed_at IS NOT NULL, c.closed_at DESC").Limit(1).Scan(ctx))
 	})
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error
 // operatorAccount returns one account with the columns that operators see.
 func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	var row accountRow
-	err := orAccountNotFound(operatorAccountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", ident.Lookup(owner)).Scan(ctx))
+	err := orAccountNotFound(operatorAccountColumns(tx.NewSelect().Model(&row)).Where("a.account_id = ?", ident.ParseOrZero(owner)).Scan(ctx))
 	return row.account(), err
 }
 

@@ -62,7 +62,7 @@ type keyUseRow struct {
 
 func newKeyRow(key access.Key) keyRow {
 	return keyRow{
-		Hash: key.Hash[:], ID: cmp.Or(key.ID, newID()), AccountID: ident.Lookup(string(key.Account)),
+		Hash: key.Hash[:], ID: cmp.Or(key.ID, newID()), AccountID: ident.ParseOrZero(string(key.Account)),
 		Form: string(key.Form), Hint: storedText(key.Hint), Name: storedText(key.Name), CreatedAt: storedTime(key.CreatedAt),
 	}
 }
@@ -160,7 +160,7 @@ func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID str
 		if err := s.lockAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
-		return replaceKeyRow(ctx, tx, ident.Lookup(oldID), &row)
+		return replaceKeyRow(ctx, tx, ident.ParseOrZero(oldID), &row)
 	})
 }
 
@@ -191,7 +191,7 @@ func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow)
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // accountKey returns the account's id in the form in which it is stored.
-func accountKey(owner access.AccountID) string { return ident.Lookup(string(owner)) }
+func accountKey(owner access.AccountID) string { return ident.ParseOrZero(string(owner)) }
 
 // requireRow returns refusal if the statement changed no row.
 func requireRow(res sql.Result, err, refusal error) error {
@@ -248,7 +248,7 @@ func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]acces
 func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error {
 	var rows []keyUseRow
 	for _, id := range slices.Sorted(maps.Keys(lastUsed)) {
-		rows = append(rows, keyUseRow{KeyID: ident.Lookup(id), LastUsedAt: storedTime(lastUsed[id])})
+		rows = append(rows, keyUseRow{KeyID: ident.ParseOrZero(id), LastUsedAt: storedTime(lastUsed[id])})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -276,7 +276,7 @@ func (s *Store) IssuedKey(ctx context.Context, id string) (access.Key, error) {
 // keyByID returns a key with its bounds.
 func keyByID(ctx context.Context, db bun.IDB, id string) (keyRow, error) {
 	var rows []keyRow
-	err := keysWithBounds(db, &rows).Where("k.id = ?", ident.Lookup(id)).Scan(ctx)
+	err := keysWithBounds(db, &rows).Where("k.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	if err != nil {
 		return keyRow{}, err
 	}

@@ -138,7 +138,7 @@ type entryRow struct {
 func newEntryRow(owner string, e audit.Entry) entryRow {
 	return entryRow{
 		AccountID: owner, Sequence: e.Sequence, ID: e.ID, ActorType: string(e.Actor.Type), ActorID: e.Actor.ID, ActorName: e.Actor.Name,
-		Action: string(e.Action), TenantGUID: ident.Lookup(string(e.Tenant)), SubjectType: e.Subject.Type, SubjectID: e.Subject.ID,
+		Action: string(e.Action), TenantGUID: ident.ParseOrZero(string(e.Tenant)), SubjectType: e.Subject.Type, SubjectID: e.Subject.ID,
 		Status: e.Outcome.Status, Code: e.Outcome.Code, RequestID: e.RequestID, ClientIP: e.ClientIP,
 		PreviousHash: e.PreviousHash, Hash: e.Hash, CreatedAt: e.At,
 	}
@@ -225,7 +225,7 @@ func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) e
 		return nil
 	}
 	var found []string
-	if err := tx.NewRaw(query, owner, ident.Lookup(e.Subject.ID)).Scan(ctx, &found); err != nil {
+	if err := tx.NewRaw(query, owner, ident.ParseOrZero(e.Subject.ID)).Scan(ctx, &found); err != nil {
 		return err
 	}
 	if len(found) > 0 {
@@ -268,7 +268,7 @@ func whereEntries(query *bun.SelectQuery, wanted ports.EntryQuery) *bun.SelectQu
 		query = query.Where("ae.action = ?", storedText(wanted.Action))
 	}
 	if len(wanted.Tenants) > 0 {
-		query = whereIn(query, "ae.tenant_guid", convertAll(wanted.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })).
+		query = whereIn(query, "ae.tenant_guid", convertAll(wanted.Tenants, func(id tenant.GUID) string { return ident.ParseOrZero(string(id)) })).
 			Where("ae.tenant_guid <> ?", ident.Zero)
 	}
 	if !wanted.From.IsZero() {

@@ -261,7 +261,7 @@ func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	if pending.tenants == nil {
 		pending.tenants = map[tenantKey]bool{}
 	}
-	pending.tenants[tenantKey{owner, ident.Lookup(string(id))}] = true
+	pending.tenants[tenantKey{owner, ident.ParseOrZero(string(id))}] = true
 }
 
 // emitReadiness emits the readiness of each tenant for which checkReadiness was called, if it

@@ -210,7 +210,7 @@ type connectSessionRow struct {
 
 func newConnectSessionRow(owner access.AccountID, cs tenant.ConnectSession) connectSessionRow {
 	return connectSessionRow{
-		AccountID: accountKey(owner), ID: ident.Lookup(cs.ID), Status: string(cs.Status), TenantGUID: storedText(string(cs.Tenant)),
+		AccountID: accountKey(owner), ID: ident.ParseOrZero(cs.ID), Status: string(cs.Status), TenantGUID: storedText(string(cs.Tenant)),
 		TTLMinutes: int(cs.Lifetime / time.Minute), ExpiresAt: storedTime(cs.ExpiresAt), ReturnURL: storedText(cs.ReturnURL), ReturnState: storedText(cs.State),
 	}
 }
@@ -264,7 +264,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 	owner := accountKey(f.Account)
 	return s.inTransaction(ctx, "renew connect session", func(ctx context.Context, tx bun.IDB) error {
 		var row connectSessionRow
-		q := onlyVisible(ctx, tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.Lookup(id)), "cs.tenant_guid")
+		q := onlyVisible(ctx, tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.ParseOrZero(id)), "cs.tenant_guid")
 		err := s.db.LockRows(q, "cs").Scan(ctx)
 		if err != nil {
 			return orSessionNotFound(err)
@@ -293,7 +293,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
 	var row connectSessionRow
 	err := s.db.Run(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
-		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.Lookup(id))
+		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.ParseOrZero(id))
 		return orSessionNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx))
 	})
 	return row.session(), err
@@ -331,7 +331,7 @@ func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountI
 func connectSessions(ctx context.Context, tx bun.IDB, owner, guid string, ids []string) error {
 	for _, id := range ids {
 		_, err := tx.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(tenant.SessionConnected)).Set("tenant_guid = ?", guid).
-			Where("account_id = ?", owner).Where("id = ?", ident.Lookup(id)).Exec(ctx)
+			Where("account_id = ?", owner).Where("id = ?", ident.ParseOrZero(id)).Exec(ctx)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ type connectionRow struct {
 
 func newConnectionRow(owner string, c integration.Connection) connectionRow {
 	return connectionRow{
-		AccountID: owner, ID: ident.Lookup(c.ID), IntegrationID: ident.Lookup(c.IntegrationID), MailboxID: ident.Lookup(c.MailboxID),
+		AccountID: owner, ID: ident.ParseOrZero(c.ID), IntegrationID: ident.ParseOrZero(c.IntegrationID), MailboxID: ident.ParseOrZero(c.MailboxID),
 		Status: storedText(string(c.Status)), PlatformAccount: storedText(c.AccountID), PlatformAddress: storedText(c.AccountAddress),
 		PlatformName: storedText(c.AccountName), HasError: c.HasError, Reason: storedText(c.Reason),
 		ConnectedAt: storedTime(c.ConnectedAt), UpdatedAt: storedTime(c.UpdatedAt),
@@ -70,7 +70,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 		rows = nil
 		q := db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
 			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
-			Where("mc.integration_id = ?", ident.Lookup(integrationID)).GroupExpr("mc.status")
+			Where("mc.integration_id = ?", ident.ParseOrZero(integrationID)).GroupExpr("mc.status")
 		return onlyVisibleMailboxes(ctx, q).Scan(ctx, &rows)
 	})
 	var n integration.Counts
@@ -247,7 +247,7 @@ func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integr
 
 // Eligible implements ports.Connections.
 func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error) {
-	integrationRow := ident.Lookup(integrationID)
+	integrationRow := ident.ParseOrZero(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
 	err := s.db.Run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
@@ -276,7 +276,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error) {
 	var found integration.Eligible
 	err := s.db.Run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.Lookup(integrationID), ident.Lookup(mailboxID))
+		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.ParseOrZero(integrationID), ident.ParseOrZero(mailboxID))
 		return err
 	})
 	return found, err

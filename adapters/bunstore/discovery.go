@@ -30,7 +30,7 @@ const unfinishedGrace = time.Hour
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = storedTime(f.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
-		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
+		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 // KnownNames implements ports.Discoveries.
 func (s *Store) KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error) {
 	err = s.db.Snapshot(ctx, "list known names", func(ctx context.Context, tx bun.IDB) error {
-		t, err := selectTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
+		t, err := selectTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 }
 
 func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.Found) error {
-	found := make(map[string]domain.Platform, len(f.Domains))
+	found := make(map[string]domain.PlatformDomain, len(f.Domains))
 	for _, p := range f.Domains {
 		found[storedText(p.Name)] = p
 	}
@@ -135,7 +135,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	return insertDomains(ctx, tx, t, found, f)
 }
 
-func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.Found) error {
+func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.PlatformDomain, f ports.Found) error {
 	rows := make([]domainRow, 0, len(found))
 	known := make([]observationRow, 0, len(found))
 	for _, p := range found {

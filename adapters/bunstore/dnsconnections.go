@@ -90,7 +90,7 @@ func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id st
 		if owner != "" {
 			q = q.Where("dc.account_id = ?", accountKey(owner))
 		}
-		return orDNSConnectionNotFound(q.Where("dc.id = ?", ident.Lookup(id)).Scan(ctx))
+		return orDNSConnectionNotFound(q.Where("dc.id = ?", ident.ParseOrZero(id)).Scan(ctx))
 	})
 	if err != nil {
 		return dnsconnection.Connection{}, nil, err
@@ -110,7 +110,7 @@ func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Conne
 	return s.inTransaction(ctx, "save test of DNS connection", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsConnectionRow
 		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.account_id = ?", accountKey(c.AccountID)).
-			Where("dc.id = ?", ident.Lookup(c.ID)), "dc").Scan(ctx)
+			Where("dc.id = ?", ident.ParseOrZero(c.ID)), "dc").Scan(ctx)
 		if err != nil {
 			return orDNSConnectionNotFound(err)
 		}
@@ -128,7 +128,7 @@ func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Conne
 func (s *Store) RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error) {
 	var row dnsConnectionRow
 	err := s.inTransaction(ctx, "remove DNS connection", func(ctx context.Context, tx bun.IDB) error {
-		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.Lookup(id)), "dc").Scan(ctx)
+		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.ParseOrZero(id)), "dc").Scan(ctx)
 		if err != nil {
 			return orDNSConnectionNotFound(err)
 		}

@@ -79,8 +79,8 @@ type storedProgress struct {
 
 func newDNSJobRow(j provisioning.Job) dnsJobRow {
 	return dnsJobRow{
-		AccountID: accountKey(j.Account), ID: ident.Lookup(j.ID), RunID: ident.Lookup(j.RunID), DomainID: ident.Lookup(j.DomainID),
-		TenantGUID: ident.Lookup(string(j.TenantGUID)), DomainName: storedText(j.DomainName),
+		AccountID: accountKey(j.Account), ID: ident.ParseOrZero(j.ID), RunID: ident.ParseOrZero(j.RunID), DomainID: ident.ParseOrZero(j.DomainID),
+		TenantGUID: ident.ParseOrZero(string(j.TenantGUID)), DomainName: storedText(j.DomainName),
 		Stage: storedText(string(j.Stage)), Status: storedText(string(j.Status)), NextStep: storedText(string(j.Next)),
 		Provider: storedText(j.Provider), Required: storedText(string(j.Required)), Message: storedText(j.Message),
 		NextAttemptAt: storedTime(j.NextAttemptAt), Epoch: j.Epoch, Trace: storedText(j.Trace), Progress: newProgress(j.Progress),
@@ -126,7 +126,7 @@ func jobNotFound() error { return fault.JobNotFound.With("the account has no suc
 
 // CreateRun implements ports.DNSRuns.
 func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *ports.Completion) error {
-	row := dnsRunRow{AccountID: accountKey(r.Account), ID: ident.Lookup(r.ID), TotalDomains: r.TotalDomains, CreatedAt: storedTime(r.CreatedAt)}
+	row := dnsRunRow{AccountID: accountKey(r.Account), ID: ident.ParseOrZero(r.ID), TotalDomains: r.TotalDomains, CreatedAt: storedTime(r.CreatedAt)}
 	err := s.inTransaction(ctx, "create provisioning run", func(ctx context.Context, tx bun.IDB) error {
 		if err := dropEmptyRuns(ctx, tx, row.AccountID); err != nil {
 			return err
@@ -216,18 +216,18 @@ func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all
 func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error) {
 	var row dnsRunRow
 	err := s.db.Run(ctx, "find provisioning run", func(ctx context.Context, db bun.IDB) error {
-		return db.NewSelect().Model(&row).Where("dr.account_id = ?", accountKey(owner)).Where("dr.id = ?", ident.Lookup(id)).Scan(ctx)
+		return db.NewSelect().Model(&row).Where("dr.account_id = ?", accountKey(owner)).Where("dr.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
 	// An unknown run needs the same queries as a run that is not visible. Therefore the time of the
 	// response does not reveal whether the run exists.
-	all, err := s.readJobs(ctx, accountKey(owner), ident.Lookup(id))
+	all, err := s.readJobs(ctx, accountKey(owner), ident.ParseOrZero(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
 	}
-	jobs := all[ident.Lookup(id)]
+	jobs := all[ident.ParseOrZero(id)]
 	if row.ID == "" || len(jobs) == 0 {
 		return provisioning.Run{}, nil, runNotFound()
 	}
@@ -238,7 +238,7 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error) {
 	var row dnsJobRow
 	err := s.db.Run(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
-		q := db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id))
+		q := db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.ParseOrZero(id))
 		return orJobNotFound(onlyVisible(ctx, q, "dj.tenant_guid").Scan(ctx))
 	})
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID 
 	var row dnsJobRow
 	err := s.db.Run(ctx, "find active provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).
-			Where("dj.domain_id = ?", ident.Lookup(domainID)).Where(activeJob).Scan(ctx)
+			Where("dj.domain_id = ?", ident.ParseOrZero(domainID)).Where(activeJob).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Job{}, false, nil
@@ -275,7 +275,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	var retried provisioning.Job
 	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
-		q := tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id))
+		q := tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.ParseOrZero(id))
 		if err := orJobNotFound(s.db.LockRows(onlyVisible(ctx, q, "dj.tenant_guid"), "dj").Scan(ctx)); err != nil {
 			return err
 		}
@@ -322,7 +322,7 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 	err := s.db.Run(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewUpdate().Model(&row).Set("epoch = epoch + 1").Set("status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
-			Where("dj.id = ?", ident.Lookup(id)).Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).
+			Where("dj.id = ?", ident.ParseOrZero(id)).Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).
 			Where("dj.leased_until <= ?", s.clock()).Returning("*").Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -356,7 +356,7 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 		save := func() error {
 			var row dnsJobRow
 			err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(j.Account)).
-				Where("dj.id = ?", ident.Lookup(j.ID)).Where("dj.epoch = ?", j.Epoch), "dj").Scan(ctx)
+				Where("dj.id = ?", ident.ParseOrZero(j.ID)).Where("dj.epoch = ?", j.Epoch), "dj").Scan(ctx)
 			if saved = err == nil; errors.Is(err, sql.ErrNoRows) {
 				return nil
 			}
@@ -369,7 +369,7 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 		if j.Status.Active() {
 			return save()
 		}
-		return s.changingRuns(ctx, tx, accountKey(j.Account), []string{ident.Lookup(j.RunID)}, save)
+		return s.changingRuns(ctx, tx, accountKey(j.Account), []string{ident.ParseOrZero(j.RunID)}, save)
 	})
 	return saved && err == nil, err
 }
@@ -410,5 +410,5 @@ func (s *Store) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Tim
 
 // whereEpoch restricts an update to a job with this epoch.
 func whereEpoch(q *bun.UpdateQuery, j provisioning.Job, epoch int64) *bun.UpdateQuery {
-	return q.Where("dj.account_id = ?", accountKey(j.Account)).Where("dj.id = ?", ident.Lookup(j.ID)).Where("dj.epoch = ?", epoch)
+	return q.Where("dj.account_id = ?", accountKey(j.Account)).Where("dj.id = ?", ident.ParseOrZero(j.ID)).Where("dj.epoch = ?", epoch)
 }

@@ -54,7 +54,7 @@ func (s *Store) Written(ctx context.Context, owner access.AccountID, domainID st
 	var rows []dnsWriteRow
 	err := s.db.Run(ctx, "list DNS writes", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.Lookup(domainID)).
+		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.ParseOrZero(domainID)).
 			Order("dw.written_at", "dw.purpose", "dw.name", "dw.record_type", "dw.value_hash").Scan(ctx)
 	})
 	all := make([]dns.Written, 0, len(rows))
@@ -110,7 +110,7 @@ type storedWritten struct {
 
 func newDNSChangeRow(owner string, w dns.Write) dnsChangeRow {
 	row := dnsChangeRow{
-		AccountID: owner, ID: newID(), DomainID: ident.Lookup(w.DomainID), RunID: ident.Lookup(w.RunID), Zone: storedText(w.Zone),
+		AccountID: owner, ID: newID(), DomainID: ident.ParseOrZero(w.DomainID), RunID: ident.ParseOrZero(w.RunID), Zone: storedText(w.Zone),
 		State: changeIntended, Changes: []storedChange{}, Written: []storedWritten{}, IntendedAt: storedTime(w.At),
 	}
 	for _, c := range w.Changes {
@@ -172,7 +172,7 @@ func (s *Store) OpenWrites(ctx context.Context, owner access.AccountID, domainID
 	var rows []dnsChangeRow
 	err := s.db.Run(ctx, "list open DNS writes", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().Model(&rows).Where("ch.account_id = ?", accountKey(owner)).Where("ch.domain_id = ?", ident.Lookup(domainID)).
+		return db.NewSelect().Model(&rows).Where("ch.account_id = ?", accountKey(owner)).Where("ch.domain_id = ?", ident.ParseOrZero(domainID)).
 			Where("ch.state = ?", changeIntended).Order("ch.intended_at", "ch.id").Scan(ctx)
 	})
 	return dnsWrites(rows), err
@@ -191,7 +191,7 @@ func (s *Store) ConfirmWrite(ctx context.Context, owner access.AccountID, id str
 	return s.inTransaction(ctx, "confirm DNS write", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsChangeRow
 		err := tx.NewUpdate().Model(&row).Set("state = ?", changeMade).Where("ch.account_id = ?", accountKey(owner)).
-			Where("ch.id = ?", ident.Lookup(id)).Where("ch.state = ?", changeIntended).Returning("*").Scan(ctx)
+			Where("ch.id = ?", ident.ParseOrZero(id)).Where("ch.state = ?", changeIntended).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // an earlier call confirmed the write, or its domain was deleted
 		}
@@ -224,7 +224,7 @@ func saveWritten(ctx context.Context, tx bun.IDB, change dnsChangeRow) error {
 func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
 	return s.db.Run(ctx, "drop DNS write", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*dnsChangeRow)(nil)).Where("ch.account_id = ?", accountKey(owner)).
-			Where("ch.id = ?", ident.Lookup(id)).Where("ch.state = ?", changeIntended).Exec(ctx)
+			Where("ch.id = ?", ident.ParseOrZero(id)).Where("ch.state = ?", changeIntended).Exec(ctx)
 		return err
 	})
 }
@@ -233,7 +233,7 @@ func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string
 func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error) {
 	var run dnsRunRow
 	err := s.db.Run(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
-		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.Lookup(runID)).Scan(ctx)
+		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.ParseOrZero(runID)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil, fault.FromStore(fault.RunNotFound.With("there is no provisioning run with this id"))
@@ -260,16 +260,16 @@ func writesOfRun(ctx context.Context, db bun.IDB, owner, runID string) ([]dns.Wr
 func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error) {
 	var writes []dns.Write
 	err := s.inTransaction(ctx, "begin undo of a run", func(ctx context.Context, tx bun.IDB) (err error) {
-		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.Lookup(runID)); err != nil {
+		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.ParseOrZero(runID)); err != nil {
 			return err
 		}
 		for _, w := range writes {
-			if err := stopJobs(ctx, s, tx, accountKey(owner), ident.Lookup(runID), w.DomainID, now); err != nil {
+			if err := stopJobs(ctx, s, tx, accountKey(owner), ident.ParseOrZero(runID), w.DomainID, now); err != nil {
 				return err
 			}
 		}
 		// The writes are read again, because a job may have added some before it was stopped.
-		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.Lookup(runID)); err != nil {
+		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.ParseOrZero(runID)); err != nil {
 			return err
 		}
 		for _, w := range writes {
@@ -319,7 +319,7 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 // forgetWritten deletes the record that the values of a write are managed by tenantry.
 func forgetWritten(ctx context.Context, tx bun.IDB, owner string, w dns.Write) error {
 	for _, value := range w.Written {
-		row := newDNSWriteRow(owner, ident.Lookup(w.DomainID), value, time.Time{})
+		row := newDNSWriteRow(owner, ident.ParseOrZero(w.DomainID), value, time.Time{})
 		if _, err := tx.NewDelete().Model(&row).WherePK().Exec(ctx); err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID st
 	return s.inTransaction(ctx, "finish undo of a run", func(ctx context.Context, tx bun.IDB) error {
 		for _, w := range writes {
 			_, err := tx.NewUpdate().Model((*dnsChangeRow)(nil)).Set("state = ?", changeUndone).
-				Where("ch.account_id = ?", accountKey(owner)).Where("ch.id = ?", ident.Lookup(w.ID)).Exec(ctx)
+				Where("ch.account_id = ?", accountKey(owner)).Where("ch.id = ?", ident.ParseOrZero(w.ID)).Exec(ctx)
 			if err != nil {
 				return err
 			}

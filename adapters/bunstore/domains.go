@@ -64,7 +64,7 @@ type storedRecord struct {
 
 func newDomainRow(owner string, from domain.Domain) domainRow {
 	return domainRow{
-		AccountID: owner, ID: ident.Lookup(from.ID), TenantID: ident.Lookup(from.TenantID), Name: storedText(from.Name),
+		AccountID: owner, ID: ident.ParseOrZero(from.ID), TenantID: ident.ParseOrZero(from.TenantID), Name: storedText(from.Name),
 		Added: from.Added, IsDefault: from.Default, Verified: from.Verified, DKIM: from.DKIM, MailReady: from.MailReady,
 		Records: storedRecords{
 			Verification: newRecords(from.Verification), Service: newRecords(from.Service),
@@ -152,7 +152,7 @@ func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any)
 func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error) {
 	var rows []domainRow
 	err := s.db.Run(ctx, "list domains", func(ctx context.Context, db bun.IDB) error {
-		return domainsOfTenant(db, accountKey(owner), ident.Lookup(string(id)), "").Order("d.name").Scan(ctx, &rows)
+		return domainsOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), "").Order("d.name").Scan(ctx, &rows)
 	})
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.G
 func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	var row domainRow
 	err := s.db.Run(ctx, "find domain", func(ctx context.Context, db bun.IDB) error {
-		err := domainsOfTenant(db, accountKey(owner), ident.Lookup(string(id)), " AND d.name = ?", storedText(name)).Scan(ctx, &row)
+		err := domainsOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), " AND d.name = ?", storedText(name)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return tenantNotFound()
@@ -222,7 +222,7 @@ func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID
 				found = d
 			}
 			return err
-		}, accountKey(owner), ident.Lookup(domainID))
+		}, accountKey(owner), ident.ParseOrZero(domainID))
 		if err == nil && found.ID == "" {
 			return domainNotFound()
 		}
@@ -268,7 +268,7 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 	var d domain.Domain
 	now = storedTime(now)
 	err := s.inTransaction(ctx, "reserve domain", func(ctx context.Context, tx bun.IDB) error {
-		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
+		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 		return found, nil
 	}
 	if !missing {
-		found.ReservedBefore = rows[known].StoredAt.UTC()
+		found.PreviousReservedAt = rows[known].StoredAt.UTC()
 	}
 	found.ReservedAt = nextReservation(rows[known].StoredAt, now).UTC()
 	return found, renewDomainReservation(ctx, tx, t.AccountID, found)
@@ -358,19 +358,19 @@ func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d dom
 // WithdrawReservation implements ports.Domains.
 func (s *Store) WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	return s.db.Run(ctx, "withdraw reservation of domain", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", storedTime(d.ReservedBefore)).
-			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(d.ID)).
+		_, err := db.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", storedTime(d.PreviousReservedAt)).
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(d.ID)).
 			Where("NOT added").Where("stored_at = ?", storedTime(d.ReservedAt)).Exec(ctx)
 		return err
 	})
 }
 
-// ReleaseDomain implements ports.Domains.
-func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error {
+// EndReservation implements ports.Domains.
+func (s *Store) EndReservation(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error {
 	return s.inTransaction(ctx, "release domain", func(ctx context.Context, tx bun.IDB) error {
 		var row domainRow
 		q := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).
-			Where("d.id = ?", ident.Lookup(domainID)).Where("NOT d.added").Where("d.stored_at = ?", storedTime(reservedAt))
+			Where("d.id = ?", ident.ParseOrZero(domainID)).Where("NOT d.added").Where("d.stored_at = ?", storedTime(reservedAt))
 		err := s.db.LockRows(q, "d").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

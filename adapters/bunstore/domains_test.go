@@ -122,8 +122,8 @@ func TestWithdrawnReservationDoesNotCount(t *testing.T) {
 		reserve := func(minutes int, before time.Time) domain.Domain {
 			t.Helper()
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now.Add(time.Duration(minutes)*time.Minute))
-			if must(t, "reserve", err); !d.ReservedBefore.Equal(before) {
-				t.Fatalf("reserved before at %v, want %v", d.ReservedBefore, before)
+			if must(t, "reserve", err); !d.PreviousReservedAt.Equal(before) {
+				t.Fatalf("reserved before at %v, want %v", d.PreviousReservedAt, before)
 			}
 			return d
 		}
@@ -157,17 +157,17 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "beyond the cap", err, fault.DomainLimitReached)
-		must(t, "release by another account", s.ReleaseDomain(t.Context(), newAccount(t, s, "bob"), first.ID, again.ReservedAt))
+		must(t, "release by another account", s.EndReservation(t.Context(), newAccount(t, s, "bob"), first.ID, again.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
 		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
 		must(t, "reserve at another tenant", err)
 		other, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		must(t, "reserve a third", err)
-		must(t, "release of the first reservation", s.ReleaseDomain(t.Context(), ann, first.ID, first.ReservedAt))
+		must(t, "release of the first reservation", s.EndReservation(t.Context(), ann, first.ID, first.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "while the second one exists", err, fault.DomainLimitReached)
-		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID, again.ReservedAt))
+		must(t, "release", s.EndReservation(t.Context(), ann, first.ID, again.ReservedAt))
 		kept, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		if err != nil || kept.ID != other.ID {
 			t.Fatalf("another reservation was released: %+v, %v", kept, err)
@@ -183,7 +183,7 @@ func TestAddedDomainIsNotReleased(t *testing.T) {
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve an added domain", err)
-		must(t, "release", s.ReleaseDomain(t.Context(), ann, d.ID, reserved.ReservedAt))
+		must(t, "release", s.EndReservation(t.Context(), ann, d.ID, reserved.ReservedAt))
 		again, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve", err)
 		if again.ID != d.ID || !again.Added {
@@ -259,7 +259,7 @@ func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		at := now.Add(time.Hour)
-		verified := loaded.As(domain.Platform{Verified: true}, at)
+		verified := loaded.As(domain.PlatformDomain{Verified: true}, at)
 		_, err := s.ChangeDomain(t.Context(), ann, verified)
 		must(t, "verified", err)
 		got, err := s.ChangeDomain(t.Context(), ann, loaded.WithRecords(domain.Records{Service: withAllFields(loaded).Service}, at))

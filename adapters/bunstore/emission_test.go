@@ -31,7 +31,7 @@ var silentWrites = map[string]string{
 	"reserveDomain":          "a reservation is not a domain yet",
 	"renewDomainReservation": "a reservation is not a domain yet",
 	"WithdrawReservation":    "a reservation is not a domain yet",
-	"ReleaseDomain":          "a reservation is not a domain yet",
+	"EndReservation":         "a reservation is not a domain yet",
 	"insertReservations":     "a reservation is not a mailbox yet",
 	"renewReservations":      "a reservation is not a mailbox yet",
 	"ReleaseMailbox":         "a reservation is not a mailbox yet",

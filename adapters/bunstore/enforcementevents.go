@@ -34,7 +34,7 @@ type enforcementRow struct {
 }
 
 func newEnforcementRow(owner string, e sendlimit.Event) enforcementRow {
-	return enforcementRow{AccountID: owner, ID: ident.Lookup(e.ID), TenantGUID: ident.Lookup(string(e.Tenant)), MailboxAddress: storedText(e.Address),
+	return enforcementRow{AccountID: owner, ID: ident.ParseOrZero(e.ID), TenantGUID: ident.ParseOrZero(string(e.Tenant)), MailboxAddress: storedText(e.Address),
 		Action: string(e.Action), SentCount: e.Sent, LimitValue: e.Limit, CreatedAt: storedTime(e.At)}
 }
 
@@ -106,7 +106,7 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 	for chunk := range slices.Chunk(events, eventBatch) {
 		ids := make([]string, 0, len(chunk))
 		for _, e := range chunk {
-			ids = append(ids, ident.Lookup(e.ID))
+			ids = append(ids, ident.ParseOrZero(e.ID))
 		}
 		var known []string
 		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
@@ -118,7 +118,7 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 		}
 	}
 	for _, e := range events {
-		if id := ident.Lookup(e.ID); !stored[id] {
+		if id := ident.ParseOrZero(e.ID); !stored[id] {
 			stored[id] = true
 			fresh = append(fresh, e)
 		}
@@ -171,7 +171,7 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, wanted ports
 		page = ports.EventPage{Events: []sendlimit.Event{}}
 		if wanted.Tenant != "" {
 			held, err := tx.NewSelect().Model((*tenantRow)(nil)).Where("t.account_id = ?", accountKey(owner)).
-				Where("t.guid = ?", ident.Lookup(string(wanted.Tenant))).Exists(ctx)
+				Where("t.guid = ?", ident.ParseOrZero(string(wanted.Tenant))).Exists(ctx)
 			if err != nil || !held {
 				return cmp.Or(err, tenantNotFound())
 			}
@@ -207,7 +207,7 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, wanted p
 	var rows []enforcementRow
 	query := tx.NewSelect().Model(&rows).Where("ev.account_id = ?", accountKey(owner)).Where("ev.id < ?", firstID(span.Starts+hour))
 	if wanted.Tenant != "" {
-		query = query.Where("ev.tenant_guid = ?", ident.Lookup(string(wanted.Tenant)))
+		query = query.Where("ev.tenant_guid = ?", ident.ParseOrZero(string(wanted.Tenant)))
 	}
 	query = onlyVisible(ctx, query, "ev.tenant_guid")
 	if wanted.Action != "" {
@@ -242,7 +242,7 @@ func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q port
 		guids = tenantKeys(tenants)
 	}
 	if q.Tenant != "" {
-		guids = []string{ident.Lookup(string(q.Tenant))}
+		guids = []string{ident.ParseOrZero(string(q.Tenant))}
 	}
 	actions := []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}
 	if q.Action != "" {
@@ -345,7 +345,7 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 // events. Otherwise a new event could come before an event that a caller has already read.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
-	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.Lookup(string(id))).
+	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.ParseOrZero(string(id))).
 		OrderExpr("ev.id DESC").Limit(1).Scan(ctx)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return now, err

@@ -126,7 +126,7 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 		}
 		rows = append(rows, eventRow{
 			AccountID: owner, Sequence: log.LastSequence - int64(len(events)) + int64(i) + 1, ID: newID(), Type: string(e.Type),
-			TenantGUID: ident.Lookup(string(e.Tenant)), SubjectType: string(e.Subject.Type), SubjectID: storedText(e.Subject.ID),
+			TenantGUID: ident.ParseOrZero(string(e.Tenant)), SubjectType: string(e.Subject.Type), SubjectID: storedText(e.Subject.ID),
 			Version: next[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
 		})
 		next[e.Subject]++
@@ -247,7 +247,7 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	var tenants []string
 	for _, id := range q.Tenants {
 		// ident.Zero is the tenant of events without a tenant, so it must not match.
-		if known := ident.Lookup(string(id)); known != ident.Zero {
+		if known := ident.ParseOrZero(string(id)); known != ident.Zero {
 			tenants = append(tenants, known)
 		}
 	}

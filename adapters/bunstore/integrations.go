@@ -48,7 +48,7 @@ func newIntegrationRow(i integration.Integration) integrationRow {
 		fields = append(fields, storedText(name))
 	}
 	return integrationRow{
-		AccountID: accountKey(i.AccountID), ID: ident.Lookup(i.ID), Provider: storedText(i.Provider), Name: storedText(i.Name),
+		AccountID: accountKey(i.AccountID), ID: ident.ParseOrZero(i.ID), Provider: storedText(i.Provider), Name: storedText(i.Name),
 		WorkspaceID: storedText(i.Workspace.ID), WorkspaceName: storedText(i.Workspace.Name), Fields: fields,
 		Status: storedText(string(i.Status)), HasError: i.HasError, LastTestedAt: storedTime(i.LastTestedAt), RefreshedAt: storedTime(i.RefreshedAt),
 		CreatedAt: storedTime(i.CreatedAt), UpdatedAt: storedTime(i.UpdatedAt),
@@ -107,7 +107,7 @@ func integrationsOf(rows []integrationRow) []integration.Integration {
 func (s *Store) Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error) {
 	var row integrationRow
 	err := s.db.Run(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
-		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", accountKey(owner)).Where("ig.id = ?", ident.Lookup(id)).Scan(ctx)
+		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", accountKey(owner)).Where("ig.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return integrationNotFound()
 		}
@@ -136,7 +136,7 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, with func(*bun.UpdateQuery) *bun.UpdateQuery) (before integration.Integration, err error) {
 	var row integrationRow
 	err = s.db.LockRows(tx.NewSelect().Model(&row).ExcludeColumn("credential").
-		Where("ig.account_id = ?", accountKey(i.AccountID)).Where("ig.id = ?", ident.Lookup(i.ID)), "ig").Scan(ctx)
+		Where("ig.account_id = ?", accountKey(i.AccountID)).Where("ig.id = ?", ident.ParseOrZero(i.ID)), "ig").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return before, integrationNotFound()
 	}
@@ -163,14 +163,14 @@ func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.
 // RemoveIntegration implements ports.Integrations.
 func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove integration", func(ctx context.Context, tx bun.IDB) error {
-		rows, err := s.lockIntegrations(ctx, tx, accountKey(owner), ident.Lookup(id))
+		rows, err := s.lockIntegrations(ctx, tx, accountKey(owner), ident.ParseOrZero(id))
 		switch {
 		case err != nil:
 			return err
 		case len(rows) == 0:
 			return integrationNotFound()
 		}
-		if err := checkNoHiddenConnection(ctx, tx, accountKey(owner), ident.Lookup(id)); err != nil {
+		if err := checkNoHiddenConnection(ctx, tx, accountKey(owner), ident.ParseOrZero(id)); err != nil {
 			return err
 		}
 		if err := s.removeIntegrations(ctx, tx, accountKey(owner), rows); err != nil {

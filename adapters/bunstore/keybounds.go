@@ -175,7 +175,7 @@ func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Quer
 		rows = nil
 		query := keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner))
 		if q.After != "" {
-			query = query.Where("k.id < ?", ident.Lookup(string(q.After)))
+			query = query.Where("k.id < ?", ident.ParseOrZero(string(q.After)))
 		}
 		return query.OrderExpr("k.id DESC").Limit(int64(q.Limit) + 1).Scan(ctx)
 	})
@@ -191,7 +191,7 @@ func (s *Store) AccountKey(ctx context.Context, owner access.AccountID, id strin
 	var rows []keyRow
 	err := s.db.Run(ctx, "find key of account", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.Lookup(id)).Scan(ctx)
+		return keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	})
 	if err != nil {
 		return access.Key{}, err
@@ -228,7 +228,7 @@ func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string,
 			return err
 		}
 		var row keyRow
-		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.Lookup(id)).
+		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).
 			Where("k.revoked_at IS NULL").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return keyRevoked()
@@ -276,7 +276,7 @@ func (s *Store) EndKey(ctx context.Context, owner access.AccountID, id string, n
 		}
 		var row keyRow
 		err := tx.NewUpdate().Model(&row).Set("revoked_at = ?", storedTime(now)).
-			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(id)).Where("revoked_at IS NULL").
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(id)).Where("revoked_at IS NULL").
 			Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return keyRevoked()
@@ -359,7 +359,7 @@ func checkNoHiddenConnection(ctx context.Context, tx bun.IDB, owner, integration
 func tenantKeys(tenants []tenant.GUID) []string {
 	keys := make([]string, 0, len(tenants))
 	for _, id := range tenants {
-		keys = append(keys, ident.Lookup(string(id)))
+		keys = append(keys, ident.ParseOrZero(string(id)))
 	}
 	return keys
 }

@@ -51,7 +51,7 @@ type mailboxRow struct {
 
 func newMailboxRow(owner string, m mailbox.Mailbox) mailboxRow {
 	return mailboxRow{
-		AccountID: owner, ID: ident.Lookup(m.ID), Stage: m.Stage, Provisioned: m.Provisioned, ObjectID: storedText(m.ObjectID),
+		AccountID: owner, ID: ident.ParseOrZero(m.ID), Stage: m.Stage, Provisioned: m.Provisioned, ObjectID: storedText(m.ObjectID),
 		DisplayName: storedText(m.DisplayName), PrincipalName: storedText(m.PrincipalName), Alias: storedText(m.Alias), AccountEnabled: m.AccountEnabled,
 	}
 }
@@ -94,7 +94,7 @@ func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...an
 func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error) {
 	var rows []mailboxRow
 	err := s.db.Run(ctx, "list mailboxes", func(ctx context.Context, db bun.IDB) error {
-		return mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)), "").Order("m.address").Scan(ctx, &rows)
+		return mailboxesOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), "").Order("m.address").Scan(ctx, &rows)
 	})
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant
 // Mailbox implements ports.MailboxStore.
 func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
 	return s.findMailbox(ctx, "find mailbox", func(db bun.IDB) *bun.SelectQuery {
-		return mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)), " AND m.id = ?", ident.Lookup(mailboxID))
+		return mailboxesOfTenant(db, accountKey(owner), ident.ParseOrZero(string(id)), " AND m.id = ?", ident.ParseOrZero(mailboxID))
 	})
 }
 
@@ -161,7 +161,7 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, a
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
 	return s.db.Run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", accountKey(owner)).
-			Where("id = ?", ident.Lookup(mailboxID)).Where("stage IN (?)", unfinishedStages).
+			Where("id = ?", ident.ParseOrZero(mailboxID)).Where("stage IN (?)", unfinishedStages).
 			Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
 		return err
 	})
@@ -170,12 +170,12 @@ func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mail
 // SetSendLimit implements ports.MailboxStore.
 func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error {
 	return s.inTransaction(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
-		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.Lookup(mailboxID)).Column("tenant_id")
+		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.ParseOrZero(mailboxID)).Column("tenant_id")
 		state, err := s.lockSendState(ctx, tx, accountKey(owner), held)
 		if err != nil {
 			return err
 		}
-		row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.Lookup(mailboxID))
+		row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.ParseOrZero(mailboxID))
 		if err != nil {
 			return err
 		}
@@ -196,7 +196,7 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
 	var reserved []mailbox.Mailbox
 	err := s.inTransaction(ctx, "reserve mailboxes", func(ctx context.Context, tx bun.IDB) error {
-		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(domainID))
+		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(domainID))
 		if err != nil {
 			return err
 		}

@@ -172,7 +172,7 @@ func (r observationRow) ofIntegration(i integration.Integration) integration.Int
 // that concurrent observations are merged one after another.
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
-	lock := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
+	lock := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.ParseOrZero(d.ID))
 	if err := orDomainNotFound(s.db.LockRows(lock, "d").Scan(ctx)); err != nil {
 		return domain.Domain{}, err
 	}
@@ -224,7 +224,7 @@ func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows
 func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t tenant.Tenant) error {
 	var row tenantRow
 	err := s.db.LockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
-		Where("t.id = ?", ident.Lookup(t.ID)), "t").Scan(ctx)
+		Where("t.id = ?", ident.ParseOrZero(t.ID)), "t").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return tenantNotFound()
 	}
@@ -252,7 +252,7 @@ func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t ten
 // mergeMailbox stores an observation of a mailbox. It locks the row, so that concurrent
 // observations are merged one after another.
 func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
-	row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.Lookup(m.ID))
+	row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.ParseOrZero(m.ID))
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ type removedMailboxRow struct {
 func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
 	held := false
 	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
-		guid := ident.Lookup(string(id))
+		guid := ident.ParseOrZero(string(id))
 		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id 
 			Where("m.tenant_id = d.tenant_id").Where("m.domain_name = d.name").Where(presentMailbox)
 		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", used).
 			Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND d.name = ?", storedText(name)).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &row)
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id))).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return tenantNotFound()
@@ -147,7 +147,7 @@ func domainInUse() error {
 func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (ports.DomainRemoval, error) {
 	var removal ports.DomainRemoval
 	err := s.inTransaction(ctx, "begin removal of domain", func(ctx context.Context, tx bun.IDB) error {
-		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(d.ID))
+		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error {
 	return s.db.Run(ctx, "cancel removal of domain", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*forgottenRow)(nil)).Where("account_id = ?", accountKey(owner)).
-			Where("tenant_id = ?", ident.Lookup(d.TenantID)).Where("name = ?", storedText(d.Name)).
+			Where("tenant_id = ?", ident.ParseOrZero(d.TenantID)).Where("name = ?", storedText(d.Name)).
 			Where("forgotten_at = ?", storedTime(at)).Exec(ctx)
 		return err
 	})
@@ -189,7 +189,7 @@ func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID,
 // so that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
 func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
-		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(d.ID))
+		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(d.ID))
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 
 // leaveOutForgotten deletes the removed domains of a tenant from found. found contains only domains
 // without a row.
-func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
+func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.PlatformDomain) error {
 	var names []string
 	err := tx.NewSelect().Model((*forgottenRow)(nil)).Column("name").Where("fd.account_id = ?", t.AccountID).
 		Where("fd.tenant_id = ?", t.ID).Scan(ctx, &names)
@@ -229,8 +229,8 @@ func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[s
 func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
 	return s.findMailbox(ctx, "find removable mailbox", func(db bun.IDB) *bun.SelectQuery {
 		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
-			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND m.id = ?", listedStages, ident.Lookup(mailboxID)).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id)))
+			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND m.id = ?", listedStages, ident.ParseOrZero(mailboxID)).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id)))
 	})
 }
 
@@ -238,7 +238,7 @@ func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id
 func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *ports.Completion) error {
 	now = storedTime(now)
 	return s.inTransaction(ctx, "remove mailbox", func(ctx context.Context, tx bun.IDB) error {
-		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.Lookup(string(m.TenantGUID)))
+		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.ParseOrZero(string(m.TenantGUID)))
 		if err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 		}
 		var row mailboxRow
 		err = s.db.LockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
-			Where("m.tenant_id = ?", t.ID).Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
+			Where("m.tenant_id = ?", t.ID).Where("m.id = ?", ident.ParseOrZero(m.ID)), "m").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return mailboxNotFound()
 		}
@@ -314,7 +314,7 @@ func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 func (s *Store) RemovePolicy(ctx context.Context, r ports.SendRun, policyID string, completion *ports.Completion) (bool, error) {
 	return s.inSendRun(ctx, "remove send limit", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
 		removed, err := deletePolicies(ctx, r.Tenant, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).
-			Where("sp.tenant_id = ?", state.TenantID).Where("sp.id = ?", ident.Lookup(policyID)).
+			Where("sp.tenant_id = ?", state.TenantID).Where("sp.id = ?", ident.ParseOrZero(policyID)).
 			Where("sp.daily_send_limit IS NOT NULL"))
 		if err != nil {
 			return err

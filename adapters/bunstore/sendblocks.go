@@ -51,7 +51,7 @@ type intentRow struct {
 }
 
 func newIntentRow(state sendTenantRow, c sendlimit.Change) intentRow {
-	return intentRow{AccountID: state.AccountID, TenantID: state.TenantID, MailboxID: ident.Lookup(c.Box), Scope: storedText(c.Scope), Action: string(c.Action),
+	return intentRow{AccountID: state.AccountID, TenantID: state.TenantID, MailboxID: ident.ParseOrZero(c.Box), Scope: storedText(c.Scope), Action: string(c.Action),
 		SentCount: c.Event.Sent, LimitValue: c.Event.Limit, DecidedAt: storedTime(c.At)}
 }
 
@@ -107,7 +107,7 @@ func applyChanges(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenan
 
 func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, change sendlimit.Change, e sendlimit.Event) (changed bool, err error) {
 	q := tx.NewUpdate().Model((*mailboxRow)(nil)).Where("m.account_id = ?", state.AccountID).Where("m.tenant_id = ?", state.TenantID).
-		Where("m.id = ?", ident.Lookup(change.Box))
+		Where("m.id = ?", ident.ParseOrZero(change.Box))
 	if change.Action == sendlimit.Blocked {
 		q = q.Set("blocked_at = ?", storedTime(e.At)).Where("m.blocked_at IS NULL")
 	} else {
@@ -120,16 +120,16 @@ func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, change se
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	emit(ctx, state.AccountID, event.OfBlock(ident.Lookup(change.Box), e))
+	emit(ctx, state.AccountID, event.OfBlock(ident.ParseOrZero(change.Box), e))
 	if change.Action == sendlimit.Blocked {
 		return true, saveBlock(ctx, tx, state.AccountID, change)
 	}
-	return true, deleteBlock(ctx, tx, state.AccountID, ident.Lookup(change.Box))
+	return true, deleteBlock(ctx, tx, state.AccountID, ident.ParseOrZero(change.Box))
 }
 
 // saveBlock stores the reason of a block, and the scope whose rule blocks the mailbox.
 func saveBlock(ctx context.Context, tx bun.IDB, owner string, c sendlimit.Change) error {
-	block := blockRow{AccountID: owner, MailboxID: ident.Lookup(c.Box), Scope: storedText(c.Scope)}
+	block := blockRow{AccountID: owner, MailboxID: ident.ParseOrZero(c.Box), Scope: storedText(c.Scope)}
 	if _, err := tx.NewInsert().Model(&block).On("CONFLICT (account_id, mailbox_id) DO UPDATE").Set("scope = EXCLUDED.scope").Exec(ctx); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s *Store) SaveIntents(ctx context.Context, r ports.SendRun, changes []send
 // Intents implements ports.SendRuns.
 func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
 	var rows []intentRow
-	owner, guid := accountKey(r.Account), ident.Lookup(string(r.Tenant))
+	owner, guid := accountKey(r.Account), ident.ParseOrZero(string(r.Tenant))
 	err := s.db.Run(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("m.address AS address").
@@ -247,7 +247,7 @@ func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []st
 	}
 	stays := make(map[string]bool, len(open))
 	for _, id := range open {
-		stays[ident.Lookup(id)] = true
+		stays[ident.ParseOrZero(id)] = true
 	}
 	dropped = slices.DeleteFunc(dropped, func(id string) bool { return stays[id] })
 	for chunk := range slices.Chunk(dropped, batchSize) {

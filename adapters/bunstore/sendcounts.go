@@ -45,7 +45,7 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	var boxes []mailboxRow
 	var dayCounts []dayCountRow
 	var reasons map[string]blockReasonRow
-	owner, guid := accountKey(r.Account), ident.Lookup(string(r.Tenant))
+	owner, guid := accountKey(r.Account), ident.ParseOrZero(string(r.Tenant))
 	err := s.db.Snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, dayCounts = nil, nil
 		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
@@ -181,7 +181,7 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 	return s.inTransaction(ctx, "save licences", func(ctx context.Context, tx bun.IDB) error {
 		var t tenantRow
 		err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", accountKey(owner)).
-			Where("t.guid = ?", ident.Lookup(string(id))), "t").Scan(ctx)
+			Where("t.guid = ?", ident.ParseOrZero(string(id))), "t").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return tenantNotFound()
 		}
@@ -217,7 +217,7 @@ func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.G
 			Join("LEFT JOIN tenant_licenses AS tl ON tl.account_id = t.account_id AND tl.tenant_id = t.id").
 			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.sends_today_at IS NOT NULL AND m.stage IN (?)",
 				listedStages).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &rows)
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id))).Scan(ctx, &rows)
 	})
 	if err != nil {
 		return tenant.Sending{}, err

@@ -34,7 +34,7 @@ type policyRow struct {
 }
 
 func newPolicyRow(owner string, p sendlimit.Policy) policyRow {
-	return policyRow{AccountID: owner, ID: ident.Lookup(p.ID), DailySendLimit: p.PerDay, RuleID: storedText(p.RuleID), RuleName: storedText(p.RuleName),
+	return policyRow{AccountID: owner, ID: ident.ParseOrZero(p.ID), DailySendLimit: p.PerDay, RuleID: storedText(p.RuleID), RuleName: storedText(p.RuleName),
 		UpdatedAt: storedTime(p.UpdatedAt)}
 }
 
@@ -57,7 +57,7 @@ func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCo
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("sp.*").
 		Join("LEFT JOIN send_policies AS sp ON "+policyOfTenant+" AND sp.daily_send_limit IS NOT NULL AND "+
 			domainOfPolicy+joinCondition, args...).
-		Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id)))
+		Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.ParseOrZero(string(id)))
 }
 
 // Policies implements ports.SendPolicies.
@@ -73,7 +73,7 @@ func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.
 	policies := make([]sendlimit.Policy, 0, len(rows))
 	for _, r := range rows {
 		if r.ID != "" {
-			policies = append(policies, r.policy(ident.Lookup(string(id))))
+			policies = append(policies, r.policy(ident.ParseOrZero(string(id))))
 		}
 	}
 	return policies, err
@@ -95,21 +95,21 @@ func (s *Store) Policy(ctx context.Context, owner access.AccountID, id tenant.GU
 	if err != nil {
 		return sendlimit.Policy{}, err
 	}
-	return row.policy(ident.Lookup(string(id))), nil
+	return row.policy(ident.ParseOrZero(string(id))), nil
 }
 
 // ReservePolicy implements ports.SendPolicies.
 func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error) {
 	var row policyRow
 	err := s.inTransaction(ctx, "reserve send limit", func(ctx context.Context, tx bun.IDB) error {
-		fresh, err := s.newPolicyRowFor(ctx, tx, accountKey(owner), ident.Lookup(string(id)), storedText(scope))
+		fresh, err := s.newPolicyRowFor(ctx, tx, accountKey(owner), ident.ParseOrZero(string(id)), storedText(scope))
 		if err != nil {
 			return err
 		}
 		// The stored policy may belong to a deleted domain with the same name. It is then replaced.
 		replaced := tx.NewDelete().Where("sp.account_id = ?", fresh.AccountID).
 			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID)
-		if _, err := deletePolicies(ctx, tenant.GUID(ident.Lookup(string(id))), replaced); err != nil {
+		if _, err := deletePolicies(ctx, tenant.GUID(ident.ParseOrZero(string(id))), replaced); err != nil {
 			return err
 		}
 		fresh.ID, fresh.RuleName, fresh.CreatedAt, fresh.UpdatedAt = newID(), storedText(sendlimit.RuleName(scope)), storedTime(now), storedTime(now)
@@ -123,7 +123,7 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	if err != nil {
 		return sendlimit.Policy{}, err
 	}
-	return row.policy(ident.Lookup(string(id))), nil
+	return row.policy(ident.ParseOrZero(string(id))), nil
 }
 
 // deletePolicies runs the query, which deletes policies of a tenant. It returns the number of
@@ -199,12 +199,12 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 	return row.policy(row.TenantGUID), err
 }
 
-// RuledScopes implements ports.SendPolicies.
-func (s *Store) RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
+// ScopesWithRules implements ports.SendPolicies.
+func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
 	var rows []struct{ Scope sql.NullString }
 	err := s.db.Run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		owner, guid := accountKey(owner), ident.Lookup(string(id))
+		owner, guid := accountKey(owner), ident.ParseOrZero(string(id))
 		ruled := db.NewSelect().TableExpr("send_policies AS sp").Column("sp.tenant_id", "sp.scope").
 			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantOfRun, owner, guid).
 			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).

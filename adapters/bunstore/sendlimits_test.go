@@ -39,7 +39,7 @@ func listPolicies(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID
 
 func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, want ...string) {
 	t.Helper()
-	got, err := s.RuledScopes(t.Context(), owner, id)
+	got, err := s.ScopesWithRules(t.Context(), owner, id)
 	must(t, "list scopes with rules", err)
 	if slices.Sort(want); !slices.Equal(got, want) {
 		t.Fatalf("scopes with rules are %q, want %q", got, want)
@@ -49,7 +49,7 @@ func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id t
 // removeAllDomains stores a discovery that found no domains.
 func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
+	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.PlatformDomain{}})
 }
 
 func requireNoPolicy(t testing.TB, what string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
@@ -89,7 +89,7 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 			t.Fatalf("%d are left beside the policy of the same domain name at another tenant", n)
 		}
 		requireScopesWithRules(t, s, ann, guid(2), "a.test")
-		_, err = s.RuledScopes(t.Context(), ann, unknownGUID)
+		_, err = s.ScopesWithRules(t.Context(), ann, unknownGUID)
 		requireRefusal(t, "scopes of an unknown tenant", err, fault.TenantNotFound)
 	})
 }
@@ -245,7 +245,7 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 				_, err := s.ReservePolicy(ctx, ann, id, "", now)
 				return err
 			},
-			"rules": func(ctx context.Context, id tenant.GUID) error { _, err := s.RuledScopes(ctx, ann, id); return err },
+			"rules": func(ctx context.Context, id tenant.GUID) error { _, err := s.ScopesWithRules(ctx, ann, id); return err },
 		} {
 			foreign, unknown := ask(t.Context(), guid(2)), ask(t.Context(), guid(9))
 			requireSameError(t, what, foreign, unknown)

@@ -97,7 +97,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 
 // ClaimTenant implements ports.SendRuns.
 func (s *Store) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.SendRun, bool, error) {
-	guid := ident.Lookup(string(id))
+	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "claim tenant", func(ctx context.Context, tx bun.IDB) error {
 		var id string
@@ -144,7 +144,7 @@ const tenantOfRun = "(SELECT t.id FROM tenants AS t WHERE t.account_id = ? AND t
 func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 	owner := accountKey(r.Account)
 	return db.NewUpdate().Model((*sendTenantRow)(nil)).Where("st.account_id = ?", owner).
-		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
+		Where("st.tenant_id = "+tenantOfRun, owner, ident.ParseOrZero(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
 }
 
 // inSendRun runs work in one transaction if the run still holds the tenant's lease. held reports
@@ -159,7 +159,7 @@ func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun
 func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, state *sendTenantRow) error {
 	owner := accountKey(r.Account)
 	return s.db.LockRows(tx.NewSelect().Model(state).Where("st.account_id = ?", owner).
-		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
+		Where("st.tenant_id = "+tenantOfRun, owner, ident.ParseOrZero(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
 }
 
 // sendRunFunc is a function that inSendRun calls in its transaction. state is the locked row of the
@@ -185,7 +185,7 @@ func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock fun
 
 // SeizeTenant implements ports.SendRuns.
 func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.SendRun, bool, error) {
-	guid := ident.Lookup(string(id))
+	guid := ident.ParseOrZero(string(id))
 	var row sendTenantRow
 	err := s.inTransaction(ctx, "seize tenant", func(ctx context.Context, tx bun.IDB) error {
 		var id string
@@ -247,7 +247,7 @@ func heldTenantQuery(db bun.IDB, row *heldTenantRow, id tenant.GUID) *bun.Select
 	return db.NewSelect().Model(row).ColumnExpr("?TableColumns").ColumnExpr("COALESCE(st.place, '') AS time_zone").
 		Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
 		Join(sendStateOfTenant).
-		Where("h.guid = ?", ident.Lookup(string(id)))
+		Where("h.guid = ?", ident.ParseOrZero(string(id)))
 }
 
 func orTenantNotHeld(err error) error {

@@ -40,7 +40,7 @@ type sessionRow struct {
 
 func newSessionRow(owner string, s integration.Session) sessionRow {
 	return sessionRow{
-		AccountID: owner, ID: ident.Lookup(s.ID), IntegrationID: ident.Lookup(s.IntegrationID), MailboxID: ident.Lookup(s.MailboxID),
+		AccountID: owner, ID: ident.ParseOrZero(s.ID), IntegrationID: ident.ParseOrZero(s.IntegrationID), MailboxID: ident.ParseOrZero(s.MailboxID),
 		Status: storedText(string(s.Status)), Opened: s.Opened, PlatformID: storedText(s.PlatformID), StampBefore: storedText(s.PreviousMark),
 		PlatformAccount: storedText(s.AccountID), PlatformAddress: storedText(s.AccountAddress), PlatformName: storedText(s.AccountName),
 		Reason: storedText(s.Reason), CreatedAt: storedTime(s.CreatedAt), ExpiresAt: storedTime(s.ExpiresAt),
@@ -128,7 +128,7 @@ func (s *Store) PendingSession(ctx context.Context, owner access.AccountID, inte
 	var row sessionRow
 	err := s.db.Run(ctx, "find pending OAuth session", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
-			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
+			Where("os.integration_id = ?", ident.ParseOrZero(integrationID)).Where("os.mailbox_id = ?", ident.ParseOrZero(mailboxID)).
 			Where("os.status = ?", string(integration.SessionPending)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -142,8 +142,8 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 	var row sessionRow
 	err := s.db.Run(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
-			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
-			Where("os.id = ?", ident.Lookup(id)).Scan(ctx)
+			Where("os.integration_id = ?", ident.ParseOrZero(integrationID)).Where("os.mailbox_id = ?", ident.ParseOrZero(mailboxID)).
+			Where("os.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return integration.Session{}, fault.FromStore(fault.SessionNotFound.With("the mailbox has no such session at this integration"))
@@ -214,7 +214,7 @@ func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, session s
 func (s *Store) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
 	return s.execChanged(ctx, "claim check of OAuth session", func(db bun.IDB) (sql.Result, error) {
 		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", storedTime(now)).
-			Where("os.account_id = ?", accountKey(owner)).Where("os.id = ?", ident.Lookup(sessionID)).
+			Where("os.account_id = ?", accountKey(owner)).Where("os.id = ?", ident.ParseOrZero(sessionID)).
 			Where("os.status = ?", string(integration.SessionPending)).
 			Where("(os.looked_at IS NULL OR os.looked_at <= ?)", storedTime(since)).Exec(ctx)
 	})

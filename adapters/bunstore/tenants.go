@@ -39,11 +39,11 @@ type tenantRow struct {
 	LastSyncAt    time.Time `bun:",nullzero"`
 	UserMailboxes int
 
-	DomainCount      int `bun:",scanonly"`
-	DomainsVerified  int `bun:",scanonly"`
-	DomainsSigned    int `bun:",scanonly"`
-	DomainsPublished int `bun:",scanonly"`
-	MailboxCount     int `bun:",scanonly"`
+	DomainCount                 int `bun:",scanonly"`
+	DomainsVerified             int `bun:",scanonly"`
+	DomainsSigned               int `bun:",scanonly"`
+	DomainsAwaitingVerification int `bun:"domains_published,scanonly"`
+	MailboxCount                int `bun:",scanonly"`
 }
 
 // scanTenant reads a row of tenantQuery. Most requests need it. Bun would look up the field
@@ -53,7 +53,7 @@ func scanTenant(from database.Row) (tenant.Tenant, error) {
 	var synced *time.Time
 	err := from.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
 		&r.ConsentedAt, &r.ConnectedBy, &r.Bootstrap, &r.BootstrapStep, &r.SMTPAuth, &r.Discovery, &synced, &r.UserMailboxes,
-		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsPublished, &r.MailboxCount)
+		&r.DomainCount, &r.DomainsVerified, &r.DomainsSigned, &r.DomainsAwaitingVerification, &r.MailboxCount)
 	if synced != nil {
 		r.LastSyncAt = *synced
 	}
@@ -78,7 +78,7 @@ type withdrawnRow struct {
 
 func newTenantRow(owner string, t tenant.Tenant) tenantRow {
 	return tenantRow{
-		AccountID: owner, ID: ident.Lookup(t.ID), GUID: ident.Lookup(string(t.GUID)), Name: storedText(t.Name),
+		AccountID: owner, ID: ident.ParseOrZero(t.ID), GUID: ident.ParseOrZero(string(t.GUID)), Name: storedText(t.Name),
 		BuiltinDomain: storedText(t.BuiltinDomain), DefaultDomain: storedText(t.DefaultDomain), Managed: t.Managed,
 		Consent:     string(cmp.Or(t.Consent, tenant.ConsentGranted)),
 		ConsentedAt: storedTime(t.ConsentedAt), ConnectedBy: storedText(t.ConnectedBy),
@@ -97,7 +97,7 @@ func (r tenantRow) tenant() tenant.Tenant {
 		Bootstrap: tenant.Bootstrap(r.Bootstrap), BootstrapStep: tenant.BootstrapStep(r.BootstrapStep),
 		SMTPAuth: tenant.SMTPAuth(r.SMTPAuth), Discovery: tenant.Discovery(r.Discovery),
 		LastSyncAt: r.LastSyncAt.UTC(), UserMailboxes: r.UserMailboxes, DomainCount: r.DomainCount,
-		DomainsVerified: r.DomainsVerified, DomainsSigned: r.DomainsSigned, DomainsPublished: r.DomainsPublished,
+		DomainsVerified: r.DomainsVerified, DomainsSigned: r.DomainsSigned, DomainsAwaitingVerification: r.DomainsAwaitingVerification,
 		MailboxCount: r.MailboxCount,
 	}
 }
@@ -174,7 +174,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 		err := s.db.ReadPrepared(ctx, s.tenantOfOwner, func(r database.Row) (err error) {
 			found, err = scanTenant(r)
 			return err
-		}, accountKey(owner), ident.Lookup(string(id)))
+		}, accountKey(owner), ident.ParseOrZero(string(id)))
 		if err == nil && found.ID == "" {
 			return tenantNotFound()
 		}
@@ -321,7 +321,7 @@ func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID,
 
 func assigned(db bun.IDB, held *tenantRow, id tenant.GUID) *bun.SelectQuery {
 	return db.NewSelect().Model(held).Join("JOIN tenant_holders AS h ON h.account_id = t.account_id AND h.guid = t.guid").
-		Where("h.guid = ?", ident.Lookup(string(id))).Where("t.managed")
+		Where("h.guid = ?", ident.ParseOrZero(string(id))).Where("t.managed")
 }
 
 func orNotAssigned(err error) error {
@@ -339,7 +339,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 		if err := orNotAssigned(s.db.LockRowsToDelete(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
-		guid := ident.Lookup(string(id))
+		guid := ident.ParseOrZero(string(id))
 		if _, err := s.deleteTenant(ctx, tx, held.AccountID, guid); err != nil {
 			return err
 		}
@@ -357,7 +357,7 @@ func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant
 	var withdrawn bool
 	err := s.db.Run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
 		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
-			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.Lookup(string(id))).Exists(ctx)
+			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.ParseOrZero(string(id))).Exists(ctx)
 		return err
 	})
 	return withdrawn, err

@@ -117,7 +117,7 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 		one, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		for _, x := range append(list, one) {
-			got := [...]int{x.DomainCount, x.DomainsVerified, x.DomainsSigned, x.DomainsPublished, x.MailboxCount}
+			got := [...]int{x.DomainCount, x.DomainsVerified, x.DomainsSigned, x.DomainsAwaitingVerification, x.MailboxCount}
 			if want := [...]int{2, 1, 1, 1, 2}; got != want {
 				t.Fatalf("counts are %v, want %v", got, want)
 			}

@@ -124,7 +124,7 @@ type resultRow struct {
 }
 
 func newResultRow(d ports.TriedDelivery) resultRow {
-	return resultRow{AccountID: accountKey(d.Account), DeliveryID: ident.Lookup(d.ID), Claim: d.Epoch, Result: string(d.Status), TriesMade: d.Tries,
+	return resultRow{AccountID: accountKey(d.Account), DeliveryID: ident.ParseOrZero(d.ID), Claim: d.Epoch, Result: string(d.Status), TriesMade: d.Tries,
 		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 
@@ -149,7 +149,7 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 		}
 		noted := map[string][]ports.TriedDelivery{}
 		for _, d := range tried {
-			if id := ident.Lookup(d.WebhookID); saved[ident.Lookup(d.ID)] {
+			if id := ident.ParseOrZero(d.WebhookID); saved[ident.ParseOrZero(d.ID)] {
 				noted[id] = append(noted[id], d)
 			}
 		}
@@ -160,7 +160,7 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 		}
 		due, err := s.dueOf(ctx, tx, convertAll(results, func(r webhookResult) webhookKey { return r.webhookKey }), now)
 		all = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
-			return ports.SavedDelivery{Saved: saved[ident.Lookup(d.ID)], Due: due[ident.Lookup(d.WebhookID)]}
+			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], Due: due[ident.ParseOrZero(d.WebhookID)]}
 		})
 		return err
 	})
@@ -179,7 +179,7 @@ type webhookResult struct {
 func webhookResults(tried []ports.TriedDelivery) []webhookResult {
 	byHook := map[webhookKey]webhookResult{}
 	for _, d := range tried {
-		key := webhookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
+		key := webhookKey{accountKey(d.Account), ident.ParseOrZero(d.WebhookID)}
 		r, succeeded := byHook[key], d.Status == webhook.Delivered
 		byHook[key] = webhookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded, r.Gone || d.Gone}
 	}
@@ -239,7 +239,7 @@ func (s *Store) dueOf(ctx context.Context, tx bun.IDB, keys []webhookKey, now ti
 func (s *Store) ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error {
 	return s.db.RunWrite(ctx, "release delivery", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewUpdate().Model((*deliveryRow)(nil)).Set("leased_until = 0").Where("account_id = ?", accountKey(owner)).
-			Where("id = ?", ident.Lookup(d.ID)).Where("epoch = ?", d.Epoch).Where("status = ?", string(webhook.Pending)).Exec(ctx)
+			Where("id = ?", ident.ParseOrZero(d.ID)).Where("epoch = ?", d.Epoch).Where("status = ?", string(webhook.Pending)).Exec(ctx)
 		return err
 	})
 }
@@ -262,7 +262,7 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 			if err := checkDeliveryCursor(ctx, tx, hook, wanted.Before); err != nil {
 				return err
 			}
-			list = list.Where("wd.id < ?", ident.Lookup(wanted.Before))
+			list = list.Where("wd.id < ?", ident.ParseOrZero(wanted.Before))
 		}
 		return list.Scan(ctx)
 	})
@@ -275,7 +275,7 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string
 	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).
-		Where("wd.id = ?", ident.Lookup(id)).Scan(ctx, &webhooks)
+		Where("wd.id = ?", ident.ParseOrZero(id)).Scan(ctx, &webhooks)
 	switch {
 	case err != nil:
 		return err
@@ -298,7 +298,7 @@ func (s *Store) Redeliver(ctx context.Context, owner access.AccountID, webhookID
 			return err
 		}
 		err = tx.NewUpdate().Model(&row).Set("status = ?", string(webhook.Pending)).Set("tries = 0").Set("next_attempt_at = ?", storedTime(now)).
-			Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).Where("wd.id = ?", ident.Lookup(id)).
+			Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).Where("wd.id = ?", ident.ParseOrZero(id)).
 			Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.DeliveryNotFound.With("the webhook has no such delivery")

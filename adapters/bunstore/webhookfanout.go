@@ -206,7 +206,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 	var claimed ports.Claimed
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
 		claimed = ports.Claimed{Next: map[ports.DueWebhook]time.Time{}}
-		keys := sortedWebhookKeys(convertAll(webhooks, func(d ports.DueWebhook) webhookKey { return webhookKey{accountKey(d.Account), ident.Lookup(d.ID)} }))
+		keys := sortedWebhookKeys(convertAll(webhooks, func(d ports.DueWebhook) webhookKey { return webhookKey{accountKey(d.Account), ident.ParseOrZero(d.ID)} }))
 		hooks, locked, err := s.lockFreeWebhooks(ctx, tx, keys)
 		claimed.Waiting = locked
 		if err != nil || len(hooks) == 0 {

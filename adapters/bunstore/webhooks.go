@@ -41,9 +41,9 @@ type webhookRow struct {
 
 func newWebhookRow(owner string, w webhook.Webhook) webhookRow {
 	return webhookRow{
-		AccountID: owner, ID: ident.Lookup(w.ID), URL: storedText(w.URL),
+		AccountID: owner, ID: ident.ParseOrZero(w.ID), URL: storedText(w.URL),
 		Types:       convertAll(w.Types, func(t event.Type) string { return storedText(string(t)) }),
-		Tenants:     convertAll(w.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) }),
+		Tenants:     convertAll(w.Tenants, func(id tenant.GUID) string { return ident.ParseOrZero(string(id)) }),
 		Description: storedText(w.Description), Status: string(w.Status),
 		Secret: w.Secrets.Current, PreviousSecret: w.Secrets.Previous, PreviousUntil: storedTime(w.Secrets.PreviousUntil),
 		FailingSince: storedTime(w.FailingSince), CreatedAt: storedTime(w.CreatedAt),
@@ -125,7 +125,7 @@ func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before str
 		rows = nil
 		q := db.NewSelect().Model(&rows).Where("w.account_id = ?", accountKey(owner)).Order("w.id DESC")
 		if before != "" {
-			q = q.Where("w.id < ?", ident.Lookup(before))
+			q = q.Where("w.id < ?", ident.ParseOrZero(before))
 		}
 		return q.Scan(ctx)
 	})
@@ -149,7 +149,7 @@ func (s *Store) Webhook(ctx context.Context, owner access.AccountID, id string) 
 
 func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (webhookRow, error) {
 	var row webhookRow
-	err := q.Model(&row).Where("w.account_id = ?", owner).Where("w.id = ?", ident.Lookup(id)).Scan(ctx)
+	err := q.Model(&row).Where("w.account_id = ?", owner).Where("w.id = ?", ident.ParseOrZero(id)).Scan(ctx)
 	if err == nil && !row.visible(ctx) {
 		err = sql.ErrNoRows
 	}

@@ -168,7 +168,7 @@ func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 // zone.
 func (v comparison) delegationMismatch(r report) bool {
 	k := key{v.zone.apex, dns.NS}
-	return !r.unanswered[k] && !slices.Equal(firstServers(r.sets[k].values), v.zone.delegation)
+	return !r.unanswered[k] && !slices.Equal(limitServers(r.sets[k].values), v.zone.delegation)
 }
 
 // unaskedServers returns the servers in the zone's NS records that are not in zone.servers.

@@ -159,10 +159,10 @@ func hostsOf(m *wire.Msg, apex string) referral {
 	if err != nil {
 		return referral{}
 	}
-	return referral{firstServers(parsed.values), m}
+	return referral{limitServers(parsed.values), m}
 }
 
-func firstServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
+func limitServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
 
 // parentReferral asks servers of the parent zone to which servers they delegate apex. It returns an
 // empty referral if no server answers, or if the servers of the parent zone also serve apex.
@@ -187,7 +187,7 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 		}
 		silent = false
 		if hosts := referredHosts(m, apex); len(hosts) > 0 {
-			return referral{firstServers(hosts), m}
+			return referral{limitServers(hosts), m}
 		}
 	}
 	if silent && ctx.Err() == nil {

@@ -16,9 +16,9 @@ import (
 // Limits on the servers of one zone. They are needed because the owner of the domain chooses the
 // servers.
 const (
-	maxServers   = 13
-	maxPerServer = 2
-	maxAddresses = 16
+	maxServers            = 13
+	maxAddressesPerServer = 2
+	maxAddresses          = 16
 )
 
 // server is one name server of a zone. blocked is true if all its addresses are forbidden.
@@ -40,7 +40,7 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 		z.servers = r.resolversAsServers()
 		return z, ""
 	}
-	all := referral{firstServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
+	all := referral{limitServers(union(fromParent.hosts, fromZone.hosts)), fromZone.glue}
 	if len(all.hosts) == 0 {
 		if ctx.Err() != nil {
 			return z, reasonDeadline
@@ -52,9 +52,9 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 	return z, ""
 }
 
-// addNamedServers returns z with hosts as additional servers. It adds at most as many as maxServers
+// addHosts returns z with hosts as additional servers. It adds at most as many as maxServers
 // and maxAddresses allow.
-func (r *Reader) addNamedServers(ctx context.Context, z zone, hosts []string) zone {
+func (r *Reader) addHosts(ctx context.Context, z zone, hosts []string) zone {
 	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
 	addrs := 0
 	for _, s := range z.servers {
@@ -139,8 +139,8 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 	return out
 }
 
-// permittedServers returns the hosts with their permitted addresses: at most maxPerServer for each
-// host and maxAddresses in total. found holds the addresses of each host.
+// permittedServers returns the hosts with their permitted addresses: at most maxAddressesPerServer
+// for each host and maxAddresses in total. found holds the addresses of each host.
 func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server {
 	out := make([]server, len(hosts))
 	seen := map[netip.AddrPort]bool{}
@@ -152,7 +152,7 @@ func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server
 			switch {
 			case !r.allowPrivate && !public(ip):
 				s.blocked = true
-			case len(s.addrs) < maxPerServer && (seen[addr] || len(seen) < maxAddresses):
+			case len(s.addrs) < maxAddressesPerServer && (seen[addr] || len(seen) < maxAddresses):
 				seen[addr] = true
 				s.addrs = append(s.addrs, addr)
 			}

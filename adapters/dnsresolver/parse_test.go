@@ -42,7 +42,7 @@ func TestServerAddressesAreLimited(t *testing.T) {
 	}
 	total := 0
 	for _, s := range r.permittedServers(hosts, found) {
-		if len(s.addrs) > maxPerServer || s.blocked {
+		if len(s.addrs) > maxAddressesPerServer || s.blocked {
 			t.Fatalf("got %v", s)
 		}
 		total += len(s.addrs)

@@ -174,7 +174,7 @@ func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
 	rd.askAll(ctx, z.servers, reports)
 	compared := compareServers(z, reports)
 	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
-		z = rd.reader.addNamedServers(ctx, z, unasked)
+		z = rd.reader.addHosts(ctx, z, unasked)
 		rd.reader.zones.put(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)
 		compared = compareServers(z, reports)

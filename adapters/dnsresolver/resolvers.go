@@ -127,7 +127,7 @@ func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q quest
 // They appear as one server with the name "resolver", so that API clients do not see their
 // addresses.
 func (r *Reader) resolversAsServers() []server {
-	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxPerServer)]}}
+	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxAddressesPerServer)]}}
 }
 
 // serverMode returns how the servers of a zone are asked.

@@ -89,9 +89,9 @@ type Setup struct {
 	Dehydrated, Denied bool
 	// SMTPAuthRefused keeps organization-wide SMTP AUTH disabled: EnableSMTPAuth is refused.
 	SMTPAuthRefused bool
-	// TakenAtAdd makes AddDomain refuse a domain that a different tenant has verified. Otherwise
-	// VerifyDomain refuses it.
-	TakenAtAdd bool
+	// AddRefusesTakenDomain makes AddDomain refuse a domain that a different tenant has verified.
+	// Otherwise VerifyDomain refuses it.
+	AddRefusesTakenDomain bool
 	// TracePage is the number of rows of a page of the message trace. Values below 2 mean 1000.
 	TracePage int
 	// Licenses are the e-mail licences of the tenant. Zero means one paid licence.
@@ -105,9 +105,9 @@ type Lag struct {
 	// the time until an assigned role works. Directory and Submission are the times from
 	// CreateMailbox until OpenSignIn and OpenSubmission succeed.
 	AcceptedDomain, Role, Directory, Submission time.Duration
-	// AcceptedLooks is the number of calls of MailDomains that omit a domain after AcceptedDomain
-	// has passed. Tests that use the real clock need it to simulate the lag.
-	AcceptedLooks int
+	// CallsUntilListed is the number of calls of MailDomains that omit a domain after
+	// AcceptedDomain has passed. Tests that use the real clock need it to simulate the lag.
+	CallsUntilListed int
 	// Rule is the time from a change of a rule until it applies to mail. Trace is the time from a
 	// message until its rows appear in the message trace.
 	Rule, Trace time.Duration
@@ -233,7 +233,7 @@ type Snapshot struct {
 
 // HeldDomain is a domain at the platform. Signed is whether DKIM signing is enabled.
 type HeldDomain struct {
-	domain.Platform
+	domain.PlatformDomain
 	Signed bool
 }
 
@@ -252,7 +252,7 @@ func (p *Platform) Holds(id tenant.GUID) Snapshot {
 	h := Snapshot{Consent: t.consent}
 	for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 		d := t.domains[name]
-		h.Domains = append(h.Domains, HeldDomain{d.Platform, d.signing.Enabled})
+		h.Domains = append(h.Domains, HeldDomain{d.PlatformDomain, d.signing.Enabled})
 	}
 	for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
 		m := t.mailboxes[address]

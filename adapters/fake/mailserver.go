@@ -29,8 +29,8 @@ func (c client) server(ctx context.Context, method, about string, effect func(*s
 }
 
 // Bootstrap implements ports.MailServer.
-func (c client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
-	var out tenant.Progress
+func (c client) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error) {
+	var out tenant.BootstrapProgress
 	err := c.call(ctx, "Bootstrap", "", func(t *state) (changed bool, _ error) {
 		out, changed = t.bootstrap(c.p.now)
 		return changed, nil
@@ -38,11 +38,11 @@ func (c client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	return out, err
 }
 
-func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
-	wait := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: "the mail server is being prepared"}
+func (t *state) bootstrap(now time.Time) (tenant.BootstrapProgress, bool) {
+	wait := tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: "the mail server is being prepared"}
 	switch {
 	case !t.role && t.Denied:
-		return tenant.Progress{
+		return tenant.BootstrapProgress{
 			Status: tenant.BootstrapFailed, Step: tenant.StepGrantRole,
 			Message: "an administrator has to grant the mail server's role",
 		}, false
@@ -58,7 +58,7 @@ func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
 	case t.Dehydrated && now.Before(t.hydrateAt):
 		return wait, false
 	default:
-		return tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is ready"}, false
+		return tenant.BootstrapProgress{Status: tenant.BootstrapReady, Message: "the mail server is ready"}, false
 	}
 }
 
@@ -91,8 +91,8 @@ func (c client) MailDomains(ctx context.Context) ([]string, error) {
 		out = append(out, t.builtin)
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 			d := t.domains[name]
-			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.hiddenCalls > 0 {
-				d.hiddenCalls--
+			if d.MailEnabled && !c.p.now.Before(d.acceptedAt) && d.callsUntilListed > 0 {
+				d.callsUntilListed--
 				continue
 			}
 			if t.accepts(name, c.p.now) {
@@ -106,7 +106,7 @@ func (c client) MailDomains(ctx context.Context) ([]string, error) {
 
 func (t *state) accepts(name string, now time.Time) bool {
 	d := t.domains[name]
-	return d != nil && d.MailEnabled && d.hiddenCalls == 0 && !now.Before(d.acceptedAt)
+	return d != nil && d.MailEnabled && d.callsUntilListed == 0 && !now.Before(d.acceptedAt)
 }
 
 // Signing implements ports.MailServer.

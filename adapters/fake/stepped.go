@@ -52,16 +52,16 @@ type steppedTenant struct {
 	steps Stepper
 }
 
-func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
-	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.Domain(ctx, name) })
+func (m steppedTenant) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+	return Answer(ctx, m.steps, func() (domain.PlatformDomain, error) { return m.MailTenant.Domain(ctx, name) })
 }
 
-func (m steppedTenant) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
-	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.AddDomain(ctx, name) })
+func (m steppedTenant) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+	return Answer(ctx, m.steps, func() (domain.PlatformDomain, error) { return m.MailTenant.AddDomain(ctx, name) })
 }
 
-func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
-	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.VerifyDomain(ctx, name) })
+func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+	return Answer(ctx, m.steps, func() (domain.PlatformDomain, error) { return m.MailTenant.VerifyDomain(ctx, name) })
 }
 
 func (m steppedTenant) Records(ctx context.Context, name string) (domain.Records, error) {
@@ -129,8 +129,8 @@ func (s steppedDomains) WithdrawReservation(ctx context.Context, owner access.Ac
 	return s.steps.Step(ctx, func() error { return s.storedDomains.WithdrawReservation(ctx, owner, d) })
 }
 
-func (s steppedDomains) ReleaseDomain(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
-	return s.steps.Step(ctx, func() error { return s.storedDomains.ReleaseDomain(ctx, owner, id, reservedAt) })
+func (s steppedDomains) EndReservation(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
+	return s.steps.Step(ctx, func() error { return s.storedDomains.EndReservation(ctx, owner, id, reservedAt) })
 }
 
 // SteppedSendingPlatforms wraps sending platforms so that every call of a platform is a step of s.

@@ -80,7 +80,7 @@ func auditOperations(api huma.API, service *audits.Service) {
 		Summary: "List audit entries",
 		Description: "Lists who did what in the account, newest first: writes, requests of known keys that were answered with 401 or 403, sign-ins on the " +
 			"connect pages, and actions of the operator. Each entry contains the hash of the previous entry, so the entries form a chain.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, Answer: exampleAuditList, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AnswerExample: exampleAuditList, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *auditInput) (auditList, error) {
 		q, err := in.query(ctx)
 		if err != nil {
@@ -102,7 +102,7 @@ func auditOperations(api huma.API, service *audits.Service) {
 		Description: "Sends all stored entries, oldest first, as JSON Lines: one entry on each line, in canonical JSON (RFC 8785). " +
 			"`tenantry audit verify FILE` checks offline that the chain is unbroken. If older entries were deleted, the first entry has the hash of the last " +
 			"deleted entry as `previous_hash`, and a later entry with the action `audit.drop` names this hash.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTime, Media: "application/jsonl", Answer: exampleAuditLine}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTime, MediaType: "application/jsonl", AnswerExample: exampleAuditLine}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *struct{}) (stream, error) {
 		first, err := service.ExportPage(ctx, who.Account.ID, 0)
 		return func(send func([]byte) error) error { return exportFrom(ctx, service, who.Account.ID, first, send) }, err
@@ -139,7 +139,7 @@ const auditCursor = "audit"
 func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 	wanted := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
 	if in.TenantID != "" {
-		wanted.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+		wanted.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
 		wanted.Tenants = visible
 	}

@@ -23,7 +23,7 @@ import (
 const (
 	defaultLinkMinutes = int(tenants.DefaultLinkLifetime / time.Minute)
 	maxLinkMinutes     = 7 * 24 * 60
-	maxLinkState       = 256
+	maxStateLength     = 256
 )
 
 // connectLinkInput declares ttl_minutes as text, for the reason in the comment of runsInput.
@@ -54,14 +54,14 @@ func connectOperations(api huma.API, service *tenants.Service) {
 }
 
 func connectLink(api huma.API, service *tenants.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
 		Summary: "Get a connect link",
 		Description: "Starts a connect session and returns its link for an administrator of a tenant: opened in a browser, the link asks for consent " +
 			"and connects the tenant to the account of the API key. The link is valid for 15 minutes, or for `ttl_minutes`, and works once. " +
 			"Poll the connect session until its status is `connected`, then sync the tenant. With `return_url`, the last page leads to this URL, " +
 			"with `session_id`, `result` (the status of the session) and `state` added to the query. These parameters prove nothing, because anyone can write them: read the session.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, Answer: exampleConnectURL, Refuses: specificCodes(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, AnswerExample: exampleConnectURL, Refuses: specificCodes(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectLinkInput) (tenants.Link, error) {
 		minutes := defaultLinkMinutes
@@ -76,26 +76,26 @@ func connectLink(api huma.API, service *tenants.Service) {
 }
 
 func getConnectSession(api huma.API, service *tenants.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-connect-session", Method: http.MethodGet, Path: "/v1/connect-sessions/{connect_session_id}", Tags: []string{tagTenants},
 		Summary:     "Get a connect session",
 		Description: "Returns the status of a connect session: how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Answer: exampleConnectSession, Refuses: specificCodes(fault.ConnectSessionUnknown)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, AnswerExample: exampleConnectSession, Refuses: specificCodes(fault.ConnectSessionUnknown)}.Metadata(),
 	}, connectSessionOf, func(ctx context.Context, who access.Caller, in *connectSessionPath) (tenant.ConnectSession, error) {
-		return service.Session(ctx, who.Account.ID, ident.Lookup(in.ID))
+		return service.Session(ctx, who.Account.ID, ident.ParseOrZero(in.ID))
 	})
 }
 
 func renewConnectSession(api huma.API, service *tenants.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "renew-connect-session", Method: http.MethodPost, Path: "/v1/connect-sessions/{connect_session_id}/renew", Tags: []string{tagTenants},
 		Summary: "Renew a connect session",
 		Description: "Returns a new link for the same session, with the lifetime, `return_url` and `state` of the first one. The earlier link stops " +
 			"working at once. A session that expired or was declined is `pending` again. A connected session cannot be renewed.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, Answer: exampleConnectURL, Refuses: specificCodes(fault.ConnectSessionUnknown, fault.SessionConnected,
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleConnectURL, Refuses: specificCodes(fault.ConnectSessionUnknown, fault.SessionConnected,
 			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
-		id := ident.Lookup(in.ID)
+		id := ident.ParseOrZero(in.ID)
 		if who.Bounds.Tenants != nil { // the link could connect a tenant outside of the key's bounds
 			if _, err := service.Session(ctx, who.Account.ID, id); err != nil {
 				return tenants.Link{}, err

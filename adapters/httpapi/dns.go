@@ -35,50 +35,50 @@ func dnsOperations(api huma.API, service *domains.Service) {
 }
 
 func dnsByName(api huma.API, service *domains.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
 		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleTenantDNS,
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleTenantDNS,
 			Refuses: specificCodes(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, tenantDNSOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
-		return service.Stored(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
+		return service.Stored(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 
 func dnsByID(api huma.API, service *domains.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
 		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleStoredDNS, Refuses: specificCodes(fault.DomainNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleStoredDNS, Refuses: specificCodes(fault.DomainNotFound)}.Metadata(),
 	}, storedDNSOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domain.Domain, error) {
-		return service.ByID(ctx, who.Account.ID, ident.Lookup(in.DomainID))
+		return service.ByID(ctx, who.Account.ID, ident.ParseOrZero(in.DomainID))
 	})
 }
 
 func livePlan(api huma.API, service *domains.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns-plan", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/plan", Tags: []string{tagDNS},
 		Summary: "Plan a domain's DNS",
 		Description: "Reads the domain's DNS from its authoritative name servers at the time of the request, and compares it with the records that the mail platform " +
 			"requires. Each action describes what would be done with one of these records, and why. Nothing is written. If the account has a connection " +
 			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: examplePlan, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DNSRead, AnswerExample: examplePlan, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
 	}, planOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
-		return service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
+		return service.Survey(ctx, who.Account.ID, ident.ParseOrZero(in.DomainID))
 	})
 }
 
 func automationReadiness(api huma.API, service *domains.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-domain-dns-automation", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/automation", Tags: []string{tagDNS},
 		Summary: "Check whether a domain's DNS can be automated",
 		Description: "Plans the domain's DNS from a new read, like the DNS plan. Returns whether its changes can be written for the account, and what a person must do first " +
 			"if they cannot.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: exampleAutomation, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DNSRead, AnswerExample: exampleAutomation, Refuses: codes(platformCodes, specificCodes(fault.DomainNotFound))}.Metadata(),
 	}, automationOf, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainsteps.Survey, error) {
-		return service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
+		return service.Survey(ctx, who.Account.ID, ident.ParseOrZero(in.DomainID))
 	})
 }
 

@@ -35,7 +35,7 @@ func provisioningOperations(api huma.API, service *dnsruns.Service) {
 }
 
 func provisionDNS(api huma.API, service *dnsruns.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "provision-domain-dns", Method: http.MethodPost, Path: "/v1/domains/{domain_id}/dns/provision", Tags: []string{tagDNS},
 		DefaultStatus: http.StatusAccepted,
 		Summary:       "Provision a domain's DNS",
@@ -43,11 +43,11 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
 			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
 			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
 	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.Begun]) (dnsruns.Begun, error) {
-		return service.Provision(ctx, who.Account, ident.Lookup(in.DomainID), answer)
+		return service.Provision(ctx, who.Account, ident.ParseOrZero(in.DomainID), answer)
 	})
 }
 
@@ -56,9 +56,9 @@ func getRun(api huma.API, service *dnsruns.Service) {
 		OperationID: "get-provisioning-run", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs/{run_id}", Tags: []string{tagDNS},
 		Summary:     "Get a provisioning run",
 		Description: "Returns a run with its jobs: the stage of each job, what the job waits for, and what a person must do.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunDetail, Refuses: specificCodes(fault.RunNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleRunDetail, Refuses: specificCodes(fault.RunNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runPath) (runDetail, error) {
-		r, jobs, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.RunID))
+		r, jobs, err := service.Get(ctx, who.Account.ID, ident.ParseOrZero(in.RunID))
 		if err != nil {
 			return runDetail{}, err
 		}
@@ -67,15 +67,15 @@ func getRun(api huma.API, service *dnsruns.Service) {
 }
 
 func retryJob(api huma.API, service *dnsruns.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
 			"that was `action_required` gets its full time limit again.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleRetried, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetried, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, retriedOf, func(ctx context.Context, who access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
-		return service.Retry(ctx, who.Account, ident.Lookup(in.JobID), answer)
+		return service.Retry(ctx, who.Account, ident.ParseOrZero(in.JobID), answer)
 	})
 }
 
@@ -97,7 +97,7 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 		OperationID: "list-provisioning-runs", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs", Tags: []string{tagDNS},
 		Summary:     "List provisioning runs",
 		Description: "Lists the account's provisioning runs, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleRunList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runsInput) (runList, error) {
 		q, err := in.query()
 		if err != nil {

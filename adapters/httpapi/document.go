@@ -96,7 +96,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"state": {
 		Description: "A text of your own, which is added to `return_url` unchanged.",
-		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: pointerTo(maxLinkState)},
+		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: pointerTo(maxStateLength)},
 		Example:     "customer-4711",
 	},
 	"ttl_minutes": {

@@ -52,9 +52,9 @@ func listDomains(api huma.API, service *domains.Service) {
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
 		Description: "Lists the custom domains of a tenant by name, including those that discovery found, with their state at the last DNS read.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DomainsRead, Answer: exampleDomainList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.DomainsRead, AnswerExample: exampleDomainList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (domainList, error) {
-		id := tenant.LookupGUID(in.TenantID)
+		id := tenant.ParseGUIDOrNone(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
 		if err != nil {
 			return domainList{}, err
@@ -65,41 +65,41 @@ func listDomains(api huma.API, service *domains.Service) {
 }
 
 func addADomain(api huma.API, service *domains.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
 			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. If the tenant already " +
 			"has the domain, `status` is `exists` and nothing is changed.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, Request: exampleAddDomain, Answer: exampleAddedDomain,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, RequestExample: exampleAddDomain, AnswerExample: exampleAddedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.Added]) (domains.Added, error) {
-		return service.Add(ctx, who.Account, tenant.LookupGUID(in.TenantID), in.Body.Domain, answer)
+		return service.Add(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, answer)
 	})
 }
 
 func verifyDomain(api huma.API, service *domains.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
 		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
 			"The request can be repeated.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleVerified,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleVerified,
 			Refuses: codes(platformCodes, specificCodes(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, verifiedOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
-		return service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
+		return service.Verify(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 
 func removeDomain(api huma.API, service *domains.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "remove-domain", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}", Tags: []string{tagDomains},
 		Summary: "Remove a domain",
 		Description: "Removes a domain from the service, so that the tenant can have a different one. The domain's provisioning jobs and its send limit end. A sync does not " +
 			"add the domain again. With `from_platform=true` the domain is also removed from the tenant at the mail " +
 			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleRemovedDomain,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleRemovedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
 	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.Removed]) (domains.Removed, error) {
 		var fromPlatform bool
@@ -107,7 +107,7 @@ func removeDomain(api huma.API, service *domains.Service) {
 			return domains.Removed{}, refusal.Invalid("a query parameter is not valid",
 				refusal.ProblemField{Location: "query.from_platform", Message: "must be true or false"})
 		}
-		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName, fromPlatform, answer)
+		return service.Remove(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, answer)
 	})
 }
 
@@ -117,10 +117,10 @@ func enableDKIM(api huma.API, service *domains.Service) {
 		Summary: "Enable DKIM",
 		Description: "Starts DKIM signing for a verified domain whose two selector records are published. The request can be repeated; " +
 			"`dkim-status` shows beforehand whether it can succeed.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleSigned,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleSigned,
 			Refuses: codes(platformCodes, specificCodes(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
-		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
+		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 		if err != nil {
 			return signedDomain{}, err
 		}
@@ -130,14 +130,14 @@ func enableDKIM(api huma.API, service *domains.Service) {
 }
 
 func dkimStatus(api huma.API, service *domains.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DomainsRead, Answer: exampleDKIMReport,
+		Metadata: guard.OperationRules{Bucket: guard.Expensive, Scope: access.DomainsRead, AnswerExample: exampleDKIMReport,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
 	}, reportOf, func(ctx context.Context, who access.Caller, in *domainPath) (domains.DKIMReport, error) {
-		return service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
+		return service.DKIMStatus(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 

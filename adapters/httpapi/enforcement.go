@@ -68,7 +68,7 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 		Summary: "List enforcement events",
 		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was unblocked. " +
 			"`total` is exact, and any offset takes the same time.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleEventList, Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleEventList, Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *eventsInput) (eventList, error) {
 		q, err := in.query()
 		if err != nil {
@@ -87,7 +87,7 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 func (in *eventsInput) query() (ports.EventQuery, error) {
 	wanted := ports.EventQuery{Action: sendlimit.Action(in.Action), Limit: defaultEventLimit}
 	if in.TenantID != "" {
-		wanted.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
+		wanted.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
 	}
 	var wrong []refusal.ProblemField
 	if in.Action != "" && !wanted.Action.Known() {

@@ -77,7 +77,7 @@ func eventOperations(api huma.API, service *events.Service) {
 		Description: "Lists what changed, in the order in which it happened. Begin without `after` at the oldest event that is kept, " +
 			"or with `after=now` at the end, and continue with `next_cursor`. A cursor never skips an event: each reader gets each event once, in the same order. " +
 			"With `wait_seconds` the response waits until there is an event to return. You may change the filters at any cursor. The events of an object stay when the object is removed.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.EventsRead, Answer: exampleEventLog, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.EventsRead, AnswerExample: exampleEventLog, Refuses: specificCodes(fault.InvalidRequest, fault.CursorExpired),
 			WaitsIf: func(query url.Values) bool {
 				wait, err := strconv.Atoi(query.Get("wait_seconds"))
 				return err == nil && wait > 0
@@ -109,7 +109,7 @@ func (in *logInput) query(ctx context.Context) (wanted ports.LogQuery, wait time
 		wrong = append(wrong, refusal.ProblemField{Location: "query." + name, Message: message})
 	}
 	if in.TenantID != "" {
-		wanted.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+		wanted.Tenants = []tenant.GUID{tenant.ParseGUIDOrNone(in.TenantID)}
 	} else if visible, limited := ports.VisibleTenants(ctx); limited {
 		wanted.Tenants = visible
 	}

@@ -13,9 +13,9 @@
 // Operations: one file per resource (tenants.go, connectsessions.go, domains.go, dns.go,
 // dnsruns.go, mailboxes.go, limits.go, enforcement.go, integrations.go, integrations_mailboxes.go,
 // events.go, webhooks.go, keys.go, me.go, audit.go), with the shapes of its requests and answers.
-// The shapes of webhooks are in webhook_shapes.go. Each operation declares guard.Terms: rate limit,
-// scope, error codes, examples. register.go configures the huma library and adds operations to the
-// API. paging.go has the cursors of lists.
+// The shapes of webhooks are in webhook_shapes.go. Each operation declares guard.OperationRules:
+// rate limit, scope, error codes, examples. register.go configures the huma library and adds
+// operations to the API. paging.go has the cursors of lists.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
 // public.go serves the pages, and cached.go serves the document.

@@ -80,13 +80,13 @@ func integrationOperations(api huma.API, service *integrations.Service) {
 }
 
 func createIntegrationOperation(api huma.API, service *integrations.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary: "Add an integration",
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
 			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, Request: exampleCreate, Answer: exampleIntegration,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Creates: event.Integration, RequestExample: exampleCreate, AnswerExample: exampleIntegration,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
 	}, integrationOf, func(ctx context.Context, who access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
@@ -103,7 +103,7 @@ func listIntegrations(api huma.API, service *integrations.Service) {
 		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary:     "List integrations",
 		Description: "Lists the account's integrations with sending platforms, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleIntegrationList}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationList}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *struct{}) (integrationList, error) {
 		all, err := service.List(ctx, who.Account.ID)
 		if err != nil {
@@ -119,9 +119,9 @@ func getIntegration(api huma.API, service *integrations.Service) {
 		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary:     "Get an integration",
 		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleIntegrationDetail, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationDetail, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
-		i, counts, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.IntegrationID))
+		i, counts, err := service.Get(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID))
 		if err != nil {
 			return integrationDetail{}, err
 		}
@@ -130,27 +130,27 @@ func getIntegration(api huma.API, service *integrations.Service) {
 }
 
 func testIntegration(api huma.API, service *integrations.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleTested,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTested,
 			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
 	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Tested]) (integrations.Tested, error) {
-		return service.Test(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
+		return service.Test(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
 
 func deleteIntegration(api huma.API, service *integrations.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay connected until they are removed at the platform.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleDeletedIntegration, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDeletedIntegration, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, deletedIntegrationOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
-		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
+		return service.Delete(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
 

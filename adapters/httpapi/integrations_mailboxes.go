@@ -39,9 +39,9 @@ func listEligible(api huma.API, service *integrations.Service) {
 		Summary: "List mailboxes that can be connected",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleEligible, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleEligible, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (eligibleList, error) {
-		id := ident.Lookup(in.IntegrationID)
+		id := ident.ParseOrZero(in.IntegrationID)
 		all, err := service.Mailboxes(ctx, who.Account.ID, id)
 		if err != nil {
 			return eligibleList{}, err
@@ -52,59 +52,59 @@ func listEligible(api huma.API, service *integrations.Service) {
 }
 
 func beginSignIn(api huma.API, service *integrations.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagSending},
 		Summary: "Start connecting a mailbox",
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
 			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
 			"one integration at a time.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleSignIn,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleSignIn,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
 	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Begun]) (integrations.Begun, error) {
-		return service.Begin(ctx, who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)
+		return service.Begin(ctx, who.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
 	})
 }
 
 func getSignIn(api huma.API, service *integrations.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagSending},
 		Summary: "Get the status of a sign-in",
 		Description: "Asks the platform for the status of a session, at most every 3 seconds, however often this operation is called. `connected` means that " +
 			"the account that signed in is the mailbox's own account. An unfinished session is checked once more before it becomes " +
 			"`expired`. Start a new session after `failed` or `expired`.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, Answer: exampleSession,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, AnswerExample: exampleSession,
 			Refuses: codes(sendingCodes, specificCodes(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
 	}, sessionOf, func(ctx context.Context, who access.Caller, in *sessionInput) (integration.Session, error) {
-		return service.Status(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), ident.Lookup(in.SessionID))
+		return service.Status(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), ident.ParseOrZero(in.SessionID))
 	})
 }
 
 func refreshMailboxes(api huma.API, service *integrations.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
 		Summary: "Refresh the connections",
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after an event that the service did not see: a " +
 			"closed sign-in window, an account that was removed at the platform, a disconnect with an unknown outcome. If the list cannot be read completely, " +
 			"no mailbox is marked as disconnected.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleRefreshed,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshed,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Refreshed]) (integrations.Refreshed, error) {
-		return service.Refresh(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
+		return service.Refresh(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
 
 func disconnectMailbox(api huma.API, service *integrations.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagSending},
 		Summary: "Disconnect a mailbox",
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
 			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +
 			"until then the mailbox cannot be connected elsewhere.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleDisconnected,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDisconnected,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Disconnected]) (integrations.Disconnected, error) {
-		return service.Disconnect(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)
+		return service.Disconnect(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
 	})
 }

@@ -48,7 +48,7 @@ func listKeys(api huma.API, service *keys.Service) {
 		Description: "Lists the account's API keys, newest first, including revoked keys. The service stores only hashes of keys, so it cannot show the keys: " +
 			"`key_hint` helps to tell them apart. If the key of the request is limited to some tenants, keys for other tenants are omitted, so a " +
 			"page can have fewer entries than `limit`.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysRead, Answer: exampleKeyList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysRead, AnswerExample: exampleKeyList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *pageInput) (keyPage, error) {
 		q, err := in.query(keyList)
 		if err != nil {
@@ -63,13 +63,13 @@ func listKeys(api huma.API, service *keys.Service) {
 }
 
 func createKey(api huma.API, service *keys.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Tags: []string{tagKeys},
 		Summary: "Create an API key",
 		Description: "Creates an API key of the account. `api_key` is shown only in this response and its replays. The new key never has more rights " +
 			"than the key of the request: no other scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
-			Request: exampleCreateKey, Answer: exampleIssuedKey}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
+			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
 		wanted, err := in.Body.newKey()
 		if err != nil {
@@ -80,26 +80,26 @@ func createKey(api huma.API, service *keys.Service) {
 }
 
 func revokeKey(api huma.API, service *keys.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key_id}", Tags: []string{tagKeys},
 		Summary: "Revoke an API key",
 		Description: "Revokes an API key and all its secrets, at once and permanently. A key that was revoked before keeps its `revoked_at`. A key " +
 			"can revoke itself, but no key that has more rights than itself.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
-			Answer: exampleRevokedKey, Refuses: specificCodes(fault.KeyNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
+			AnswerExample: exampleRevokedKey, Refuses: specificCodes(fault.KeyNotFound)}.Metadata(),
 	}, revokedKeyOf, func(ctx context.Context, who access.Caller, in *keyPath, answer ports.Answer[access.Key]) (access.Key, error) {
 		return service.Revoke(ctx, who, in.KeyID, answer)
 	})
 }
 
 func renewKey(api huma.API, service *keys.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: "/v1/keys/{key_id}/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate an API key",
 		Description: "Gives an API key a new secret; its id and its bounds stay. The old secret works for `overlap_hours`, and earlier secrets no longer " +
 			"than that. `api_key` is shown only in this response and its replays. The body may be empty.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
-			Request: exampleRotateKey, Answer: exampleIssuedKey, Refuses: specificCodes(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
+			RequestExample: exampleRotateKey, AnswerExample: exampleIssuedKey, Refuses: specificCodes(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *rotateKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
 		return service.Renew(ctx, who, in.KeyID, in.overlap(), answer)
 	})
@@ -111,7 +111,7 @@ func rotateOwnKey(api huma.API, service *keys.Service) {
 		Summary: "Rotate the API key",
 		Description: "Replaces the API key of the request by a new one with the same name and bounds. The old key is invalid as soon as the response is sent. The new key is shown only this " +
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysWrite, Answer: exampleRotated, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.KeysWrite, AnswerExample: exampleRotated, Refuses: specificCodes(fault.AccessDenied)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *rotateInput) (rotatedKey, error) {
 		fresh, err := service.Rotate(ctx, who, in.UserEmail)
 		if err != nil {

@@ -50,14 +50,14 @@ func sendLimitOperations(api huma.API, service *limits.Service) {
 }
 
 func setMailboxLimit(api huma.API, service *limits.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "Enforce a daily send limit",
 		Description: "Sets and enforces a limit for one domain or, without `domain_scope`, for the whole tenant. It also creates or updates the " +
 			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over the limit of its domain, which takes " +
 			"precedence over the limit of the tenant. The request can be repeated. Counts come from the mail platform's message trace, which lags by minutes, and the " +
 			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, Request: exampleSetLimit, Answer: exampleLimitSet,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, RequestExample: exampleSetLimit, AnswerExample: exampleLimitSet,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
 	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.Outcome]) (limits.Outcome, error) {
@@ -65,33 +65,33 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 		if err != nil {
 			return limits.Outcome{}, err
 		}
-		return service.Set(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), wanted, answer)
+		return service.Set(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), wanted, answer)
 	})
 }
 
 func getMailboxLimit(api huma.API, service *limits.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleLimitShown,
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.LimitsRead, AnswerExample: exampleLimitShown,
 			Refuses: specificCodes(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
 	}, limitShownOf, func(ctx context.Context, who access.Caller, in *getLimitInput) (limits.Limit, error) {
-		return service.Get(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope)
+		return service.Get(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope)
 	})
 }
 
 func endMailboxLimit(api huma.API, service *limits.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "end-mailbox-limit", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "End an enforced send limit",
 		Description: "Ends the limit of one domain or, without `domain_scope`, of the whole tenant. Mailboxes that only this limit blocks are " +
 			"unblocked, and its mail flow rule is removed at the mail platform. Mailboxes that exceed a different limit stay blocked. The stored limits " +
 			"of mailboxes stay.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Answer: exampleLimitEnded,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, AnswerExample: exampleLimitEnded,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.Ended]) (limits.Ended, error) {
-		return service.End(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope, answer)
+		return service.End(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, answer)
 	})
 }
 

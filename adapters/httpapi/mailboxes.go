@@ -62,9 +62,9 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
 		Description: "Lists the shared mailboxes of all domains of a tenant, sorted by address, including those that discovery found.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleMailboxList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesRead, AnswerExample: exampleMailboxList, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (mailboxList, error) {
-		id := tenant.LookupGUID(in.TenantID)
+		id := tenant.ParseGUIDOrNone(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
 		if err != nil {
 			return mailboxList{}, err
@@ -75,29 +75,29 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 }
 
 func provision(api huma.API, service *mailboxes.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
 		Description: "Creates shared mailboxes on a verified domain. The password is used and not stored. Addresses that already " +
 			"exist get the status `exists` and are not changed; they count only once toward the limit of 3 per domain. A new mailbox can " +
 			"send after 2 to 5 minutes. If the mail platform does not finish in time, the response is 504: send the same request " +
 			"again with the same Idempotency-Key to continue the work.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, Request: exampleProvision, Answer: exampleProvisioned,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, RequestExample: exampleProvision, AnswerExample: exampleProvisioned,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
 	}, provisionedOf, func(ctx context.Context, who access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
-		return service.Provision(ctx, who.Account, tenant.LookupGUID(in.TenantID), in.Body.request(), answer)
+		return service.Provision(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.request(), answer)
 	})
 }
 
 func changeMailbox(api huma.API, service *mailboxes.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "update-mailbox", Method: http.MethodPatch, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. `clear_send_limit` clears it.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, Request: exampleUpdate, Answer: exampleUpdated,
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, RequestExample: exampleUpdate, AnswerExample: exampleUpdated,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
@@ -106,21 +106,21 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		if err != nil {
 			return mailbox.Mailbox{}, err
 		}
-		return service.Update(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), change)
+		return service.Update(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), change)
 	})
 }
 
 func removeMailbox(api huma.API, service *mailboxes.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "remove-mailbox", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Remove a mailbox",
 		Description: "Removes a shared mailbox at the mail platform, with all its messages. `confirm` must be its address. First, its connections to sending " +
 			"platforms end, and so does a block by a send limit. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
 			"shows until when. Send limits of its domain and tenant stay. A new mailbox with the same address is never removed.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, Answer: exampleRemovedMailbox,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, AnswerExample: exampleRemovedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.Removed]) (mailboxes.Removed, error) {
-		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), in.Confirm, answer)
+		return service.Remove(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), in.Confirm, answer)
 	})
 }
 
@@ -135,14 +135,14 @@ func hasMember(member string) func(body []byte) bool {
 }
 
 func usage(api huma.API, service *mailboxes.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
 		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleUsage,
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.MailboxesRead, AnswerExample: exampleUsage,
 			Refuses: specificCodes(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
 	}, usageOf, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailbox.Usage, error) {
-		return service.Usage(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID))
+		return service.Usage(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID))
 	})
 }
 

@@ -21,7 +21,7 @@ func describeCaller(api huma.API, o Options) {
 		Summary: "Describe the caller",
 		Description: "Returns the account and the key of the request: the plan, what the key may do, how many requests each rate limit still allows, and the " +
 			"providers that can be used. Every key may call it. The request itself counts in `read`.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.NoScope, Answer: exampleMe}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.NoScope, AnswerExample: exampleMe}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *noInput) (me, error) {
 		overview, err := o.Profile.Overview(ctx, who.Account.ID)
 		if err != nil {

@@ -26,18 +26,18 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	keyless := map[string]bool{"rotate-api-key": true}
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
-			terms := guard.TermsOf(op)
-			if !slices.Contains(guard.Buckets(), terms.Bucket) {
+			rules := guard.RulesOf(op)
+			if !slices.Contains(guard.Buckets(), rules.Bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
-			if none := op.OperationID == "get-me"; none != (terms.Scope == access.NoScope) || !none && !slices.Contains(access.OperationScopes(), terms.Scope) {
-				t.Errorf("%s declares the scope %q", op.OperationID, terms.Scope)
+			if none := op.OperationID == "get-me"; none != (rules.Scope == access.NoScope) || !none && !slices.Contains(access.OperationScopes(), rules.Scope) {
+				t.Errorf("%s declares the scope %q", op.OperationID, rules.Scope)
 			}
-			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(terms.Scope), ":write") == wantRead {
-				t.Errorf("%s needs the scope %s", op.OperationID, terms.Scope)
+			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
+				t.Errorf("%s needs the scope %s", op.OperationID, rules.Scope)
 			}
-			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.Write != want {
-				t.Errorf("%s: write is %v, want %v", op.OperationID, terms.Write, want)
+			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; rules.Write != want {
+				t.Errorf("%s: write is %v, want %v", op.OperationID, rules.Write, want)
 			}
 			if len(op.Security) != 1 {
 				t.Errorf("%s needs no key", op.OperationID)
@@ -66,7 +66,7 @@ func TestOperationsCountInTheirBuckets(t *testing.T) {
 			if !listed {
 				expected = guard.Reads
 			}
-			if got := guard.TermsOf(op).Bucket; got != expected {
+			if got := guard.RulesOf(op).Bucket; got != expected {
 				t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
 			}
 		}
@@ -82,7 +82,7 @@ func TestOnlyListedOperationsMayTakeLonger(t *testing.T) {
 		for _, op := range guard.OperationsOf(item) {
 			// Other operations have the default of package guard.
 			want := map[string]time.Duration{"sync-tenant": 110 * time.Second, "export-audit-entries": 10 * time.Minute}[op.OperationID]
-			if got := guard.TermsOf(op).TimeLimit; got != want {
+			if got := guard.RulesOf(op).TimeLimit; got != want {
 				t.Errorf("%s gets %v, want %v", op.OperationID, got, want)
 			}
 		}

@@ -48,7 +48,7 @@ func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 	from := pages.Origin{All: true}
 	for path, item := range doc.Paths {
 		for _, op := range guard.OperationsOf(item) {
-			if slices.Contains(guard.TermsOf(op).Codes(op.Method), c) {
+			if slices.Contains(guard.RulesOf(op).Codes(op.Method), c) {
 				from.Operations = append(from.Operations, op.Method+" "+path)
 			} else {
 				from.All = false

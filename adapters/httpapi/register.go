@@ -43,8 +43,8 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
-// registerShaped adds an operation. shape makes the answer from the result of the use case.
-func registerShaped[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h handler[I, R]) {
+// registerConverting adds an operation. shape makes the answer from the result of the use case.
+func registerConverting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h handler[I, R]) {
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
 		r, err := h(ctx, who, in)
 		if err != nil {
@@ -64,7 +64,7 @@ func registerStream[I any](api huma.API, op huma.Operation, h handler[I, stream]
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (func(huma.Context), error) {
 		send, err := h(ctx, who, in)
 		return func(hc huma.Context) {
-			hc.SetHeader("Content-Type", guard.TermsOf(&op).Media)
+			hc.SetHeader("Content-Type", guard.RulesOf(&op).MediaType)
 			guard.Stream(ctx, hc.BodyWriter(), send)
 		}, err
 	})
@@ -86,10 +86,11 @@ func specificCodes(list ...fault.Code) []fault.Code { return list }
 // of the use case.
 type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
-// registerCompleting adds a write whose use case commits the answer together with its last change.
-// shape makes the answer, which is sent to the caller and stored in a ports.Completion for replays.
-func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
-	registerShaped(api, op, shape, func(ctx context.Context, who access.Caller, in *I) (R, error) {
+// registerWithStoredAnswer adds a write whose use case commits the answer together with its last
+// change. shape makes the answer, which is sent to the caller and stored in a ports.Completion for
+// replays.
+func registerWithStoredAnswer[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
+	registerConverting(api, op, shape, func(ctx context.Context, who access.Caller, in *I) (R, error) {
 		return h(ctx, who, in, func(r R) (*ports.Completion, error) { return guard.Completion(ctx, api, &op, shape(r)) })
 	})
 }

@@ -37,7 +37,7 @@ func listTenants(api huma.API, service *tenants.Service) {
 		OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Tags: []string{tagTenants},
 		Summary:     "List tenants",
 		Description: "Lists the account's tenants, most recently connected first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsRead, Answer: exampleTenantList}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsRead, AnswerExample: exampleTenantList}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *noInput) (tenantList, error) {
 		all, err := service.List(ctx, who.Account.ID)
 		if err != nil {
@@ -53,9 +53,9 @@ func getTenant(api huma.API, service *tenants.Service) {
 		OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary:     "Get a tenant",
 		Description: "Returns one tenant with the state of its setup. `readiness.next_step` says what to do next.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsRead, Answer: exampleTenantDetail, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsRead, AnswerExample: exampleTenantDetail, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (tenantDetail, error) {
-		t, ready, err := service.Get(ctx, who.Account, tenant.LookupGUID(in.TenantID))
+		t, ready, err := service.Get(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID))
 		if err != nil {
 			return tenantDetail{}, err
 		}
@@ -63,34 +63,34 @@ func getTenant(api huma.API, service *tenants.Service) {
 	})
 }
 
-// syncTime is the time limit of sync-tenant. Only the operation export-audit-entries has a longer
-// one.
-const syncTime = 110 * time.Second
+// syncTimeLimit is the time limit of sync-tenant. Only the operation export-audit-entries has a
+// longer one.
+const syncTimeLimit = 110 * time.Second
 
 func syncTenant(api huma.API, service *tenants.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "sync-tenant", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/sync", Tags: []string{tagTenants},
 		Summary: "Synchronize a tenant",
 		Description: "Prepares the tenant's mail server, enables organization-wide SMTP AUTH if the server is ready, and discovers " +
 			"domains and mailboxes again. The response is sent when all of that is done, which may take up to 110 seconds. `status` is " +
 			"`partial` if a part could not be done yet.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTime, Answer: exampleSynced,
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTimeLimit, AnswerExample: exampleSynced,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound))}.Metadata(),
 	}, syncedOf, func(ctx context.Context, who access.Caller, in *tenantPath) (tenants.Synced, error) {
-		return service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
+		return service.Sync(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID))
 	})
 }
 
 func deleteTenant(api huma.API, service *tenants.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
 			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, Answer: exampleDeleted, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeleted, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
 	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.Deleted]) (tenants.Deleted, error) {
-		return service.Delete(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), answer)
+		return service.Delete(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), answer)
 	})
 }
 
@@ -228,10 +228,10 @@ func deletedOf(d tenants.Deleted) deletedTenant {
 		message = "The assignment of the tenant was ended. "
 	}
 	switch {
-	case len(d.Left) > 0:
+	case len(d.RemainingRules) > 0:
 		message += "Mail flow rules that blocked mailboxes may still exist in the tenant. They block the mailboxes that they list until they are removed there: " +
-			strings.Join(d.Left, ", ") + ". Nothing else at the mail platform was changed."
-	case d.Removed:
+			strings.Join(d.RemainingRules, ", ") + ". Nothing else at the mail platform was changed."
+	case d.RulesRemoved:
 		message += "The mail flow rules that blocked mailboxes were removed from the tenant; nothing else at the mail platform was changed."
 	default:
 		message += "The tenant at the mail platform was not changed."

@@ -59,12 +59,12 @@ type createWebhook struct {
 }
 
 func createWebhookOperation(api huma.API, service *webhooks.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "create-webhook", Method: http.MethodPost, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
 		Summary: "Add a webhook",
 		Description: "Sends the account's events to a URL from now on. The response contains the secret that signs the messages. It is stored " +
 			"encrypted and never shown again. The guide about webhooks shows how to check a signature. An account can have 10 webhooks.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, Request: exampleCreateWebhook, Answer: exampleWebhookWithSecret,
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, RequestExample: exampleCreateWebhook, AnswerExample: exampleWebhookWithSecret,
 			Refuses: specificCodes(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
 	}, withSecretOf, func(ctx context.Context, who access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
 		types, err := webhook.ParseTypes(in.Body.EventTypes)
@@ -85,7 +85,7 @@ func listWebhooks(api huma.API, service *webhooks.Service) {
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
 		Summary:     "List webhooks",
 		Description: "Lists the account's webhooks, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhookList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleWebhookList, Refuses: specificCodes(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *pageInput) (webhookList, error) {
 		q, err := in.query(webhookCursors)
 		if err != nil {
@@ -100,13 +100,13 @@ func listWebhooks(api huma.API, service *webhooks.Service) {
 }
 
 func getWebhook(api huma.API, service *webhooks.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Get a webhook",
 		Description: "Returns a webhook, without its secret.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, webhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhook.Webhook, error) {
-		return service.Get(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
+		return service.Get(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID))
 	})
 }
 
@@ -116,12 +116,12 @@ type updateWebhookInput struct {
 }
 
 func updateWebhookOperation(api huma.API, service *webhooks.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "update-webhook", Method: http.MethodPatch, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary: "Change a webhook",
 		Description: "Changes the URL, the types of events or the description, or disables and enables the webhook. Disabling it ends its pending " +
 			"deliveries as failed. A webhook that is enabled again gets the events from then on. Use a replay to get the earlier ones.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleUpdateWebhook, Answer: exampleWebhook,
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleUpdateWebhook, AnswerExample: exampleWebhook,
 			Refuses: specificCodes(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
 		SkipValidateBody: true, // updateWebhook validates the body
 	}, webhookOf, func(ctx context.Context, who access.Caller, in *updateWebhookInput) (webhook.Webhook, error) {
@@ -129,18 +129,18 @@ func updateWebhookOperation(api huma.API, service *webhooks.Service) {
 		if err != nil {
 			return webhook.Webhook{}, err
 		}
-		return service.Update(ctx, who.Account.ID, ident.Lookup(in.WebhookID), change)
+		return service.Update(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), change)
 	})
 }
 
 func deleteWebhook(api huma.API, service *webhooks.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "delete-webhook", Method: http.MethodDelete, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Delete a webhook",
 		Description: "Deletes a webhook with its secret and its deliveries. A message that is being sent may still arrive.",
-		Metadata:    guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleDeletedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
+		Metadata:    guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleDeletedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, deletedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
-		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.WebhookID), answer)
+		return service.Delete(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), answer)
 	})
 }
 
@@ -154,31 +154,31 @@ type rotateWebhook struct {
 }
 
 func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
-	registerCompleting(api, huma.Operation{
+	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "rotate-webhook-secret", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/rotate-secret", Tags: []string{tagWebhooks},
 		Summary: "Rotate a webhook's secret",
 		Description: "Creates a new secret, which is shown once. Until the overlap has passed, each message has two signatures: one with the new and one with " +
 			"the previous secret. Without a body the overlap is 24 hours.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleRotateWebhook, Answer: exampleRotatedWebhook,
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleRotateWebhook, AnswerExample: exampleRotatedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, rotatedWebhookOf, func(ctx context.Context, who access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
 		overlap := webhook.DefaultOverlap
 		if in.Body != nil && in.Body.OverlapHours != nil {
 			overlap = time.Duration(*in.Body.OverlapHours) * time.Hour
 		}
-		return service.RotateSecret(ctx, who.Account.ID, ident.Lookup(in.WebhookID), overlap, answer)
+		return service.RotateSecret(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), overlap, answer)
 	})
 }
 
 func testWebhook(api huma.API, service *webhooks.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/test", Tags: []string{tagWebhooks},
 		Summary: "Test a webhook",
 		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
 			"deliveries. A disabled webhook can be tested too.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleTestedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleTestedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
 	}, testedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhooks.Tested, error) {
-		return service.Test(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
+		return service.Test(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID))
 	})
 }
 
@@ -195,13 +195,13 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 		Summary: "List deliveries",
 		Description: "Lists the deliveries of a webhook with all tries, newest first. They are kept for 30 days. The answers of endpoints are not " +
 			"stored, only their status.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.WebhooksRead, AnswerExample: exampleDeliveryList, Refuses: specificCodes(fault.InvalidRequest, fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *deliveriesInput) (deliveryList, error) {
 		q, err := in.query()
 		if err != nil {
 			return deliveryList{}, err
 		}
-		list, more, err := service.ListDeliveries(ctx, who.Account.ID, ident.Lookup(in.WebhookID), q)
+		list, more, err := service.ListDeliveries(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), q)
 		if err != nil {
 			return deliveryList{}, refusal.InQuery(err)
 		}
@@ -219,14 +219,14 @@ func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
 }
 
 func redeliver(api huma.API, service *webhooks.Service) {
-	registerShaped(api, huma.Operation{
+	registerConverting(api, huma.Operation{
 		OperationID: "redeliver-webhook-delivery", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Tags: []string{tagWebhooks},
 		Summary: "Send a delivery again",
 		Description: "Makes a delivery pending again, with the full number of tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
 			"disabled webhook waits until the webhook is enabled.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleRedelivered, Refuses: specificCodes(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleRedelivered, Refuses: specificCodes(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
 	}, deliveryOf, func(ctx context.Context, who access.Caller, in *deliveryPath) (webhook.Delivery, error) {
-		return service.Redeliver(ctx, who.Account.ID, ident.Lookup(in.WebhookID), ident.Lookup(in.DeliveryID))
+		return service.Redeliver(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID), ident.ParseOrZero(in.DeliveryID))
 	})
 }
 
@@ -245,14 +245,14 @@ func replayEvents(api huma.API, service *webhooks.Service) {
 		Summary: "Send past events again",
 		Description: "Sends the events of the webhook's types after a cursor or a time, as new deliveries with the same `webhook-id` as before. Events " +
 			"are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleReplay, Answer: exampleReplayed,
+		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleReplay, AnswerExample: exampleReplayed,
 			Refuses: specificCodes(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *replayInput) (replayedWebhook, error) {
 		from, err := in.Body.from()
 		if err != nil {
 			return replayedWebhook{}, err
 		}
-		id := ident.Lookup(in.WebhookID)
+		id := ident.ParseOrZero(in.WebhookID)
 		if err := service.Replay(ctx, who.Account.ID, id, from); err != nil {
 			return replayedWebhook{}, err
 		}

@@ -70,7 +70,7 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	cancel()
 	<-ended
 	waitForExit(t, old, testTimeout)
-	if s := h.Status()[0]; s.Crashes != 0 || s.PID != fresh {
+	if s := h.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != fresh {
 		t.Errorf("the end of the old process counts: %+v", s)
 	}
 	if d, err := h.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {

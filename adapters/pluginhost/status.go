@@ -44,11 +44,11 @@ type Status struct {
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
-	// Crashes counts the consecutive failures. A failure is a failed start, or the exit of a
-	// process that has answered no call.
-	Crashes   int
-	LastError error     // the error of the last crash or failed start, nil before the first failure
-	RetryAt   time.Time // the earliest time of the next start; zero if there was no failure
+	// ConsecutiveFailures counts the consecutive failures. A failure is a failed start, or the exit
+	// of a process that has answered no call.
+	ConsecutiveFailures int
+	LastError           error     // the error of the last crash or failed start, nil before the first failure
+	RetryAt             time.Time // the earliest time of the next start; zero if there was no failure
 }
 
 // downError returns the error of a call that was not sent because no process of the plugin runs.
@@ -64,7 +64,7 @@ func (s *supervisor) status() Status {
 	defer s.mu.Unlock()
 	reported := Status{
 		Name: s.entry.Name, Version: s.entry.Version, State: Idle,
-		Starts: s.starts, Hangs: s.hangs, Crashes: s.crashes, LastError: s.lastError, RetryAt: s.retryAt,
+		Starts: s.starts, Hangs: s.hangs, ConsecutiveFailures: s.crashes, LastError: s.lastError, RetryAt: s.retryAt,
 	}
 	_, crashLoop := s.policy.restartDelay(max(s.crashes, 1))
 	switch {

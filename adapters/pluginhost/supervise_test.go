@@ -92,7 +92,7 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 				t.Fatalf("in the crash loop: %+v", o)
 			}
 			s := h.Status()[0]
-			if s.State != pluginhost.CrashLoop || s.Crashes != 5 || s.LastError == nil || s.PID != 0 {
+			if s.State != pluginhost.CrashLoop || s.ConsecutiveFailures != 5 || s.LastError == nil || s.PID != 0 {
 				t.Fatalf("status %+v", s)
 			}
 			if countLines(logged, `"plugin failed"`, `"plugin":"`+name+`"`, tt.reason, `"crash_loop":true`) != 1 {
@@ -112,7 +112,7 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 		if _, err := tenantOf(h, "puppet", "exit").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
 			t.Fatalf("a call that ends the process: %v", err)
 		}
-		for s := h.Status()[0]; s.Crashes == 0; s = h.Status()[0] {
+		for s := h.Status()[0]; s.ConsecutiveFailures == 0; s = h.Status()[0] {
 			time.Sleep(time.Millisecond) // until the exit is recorded
 		}
 		return h
@@ -125,7 +125,7 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 	after := crashLooping(50 * time.Millisecond)
 	time.Sleep(50 * time.Millisecond)
 	processID(t, after, "puppet")
-	if s := after.Status()[0]; s.State != pluginhost.Running || s.Crashes != 0 || s.Starts != 2 {
+	if s := after.Status()[0]; s.State != pluginhost.Running || s.ConsecutiveFailures != 0 || s.Starts != 2 {
 		t.Fatalf("status %+v", s)
 	}
 }

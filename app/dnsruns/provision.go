@@ -30,7 +30,7 @@ type Begun struct {
 // within an hour, such as an unreliable DNS read.
 //
 // It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
-// Tenant.Reachable, domain_provisioning_already_active, an error of the survey,
+// Tenant.CheckConsent, domain_provisioning_already_active, an error of the survey,
 // dns_provider_unsupported, dns_connection_required, or dns_conflict.
 func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, answer ports.Answer[Begun]) (Begun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
@@ -73,7 +73,7 @@ func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d dom
 	if err != nil {
 		return err
 	}
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return err
 	}
 	j, found, err := s.Runs.ActiveJob(ctx, owner, d.ID)

@@ -35,8 +35,8 @@ type DKIMState struct {
 // Add adds a domain to a tenant and returns it with the DNS records that it needs. Adding a domain
 // again returns the existing one.
 //
-// It fails with tenant_not_found, invalid_domain, a code of Tenant.Reachable, domain_limit_reached,
-// tenant_limit_reached, domain_unavailable, or an error of the platform.
+// It fails with tenant_not_found, invalid_domain, a code of Tenant.CheckConsent,
+// domain_limit_reached, tenant_limit_reached, domain_unavailable, or an error of the platform.
 func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, answer ports.Answer[Added]) (Added, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if factsErr != nil {
 		return Added{}, factsErr
 	}
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return Added{}, err
 	}
 	if err := s.checkLimits(ctx, acc, id, name); err != nil {
@@ -137,10 +137,10 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 	unchanged := outcome.ChangedNothing(cause)
 	err := reconcile.Store(ctx, func(ctx context.Context) error {
 		switch {
-		case unchanged && !refused && !d.ReservedBefore.IsZero():
+		case unchanged && !refused && !d.PreviousReservedAt.IsZero():
 			return s.Domains.WithdrawReservation(ctx, owner, d)
 		case refused, unchanged && (d.JustReserved || !d.Observed.Missed.IsZero()):
-			return s.Domains.ReleaseDomain(ctx, owner, d.ID, d.ReservedAt)
+			return s.Domains.EndReservation(ctx, owner, d.ID, d.ReservedAt)
 		}
 		return nil
 	})

@@ -240,7 +240,7 @@ func TestFailedAddLeavesALaterReservation(t *testing.T) {
 func TestAddSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	h := newFixture(t)
 	s := h.service(h.fake, &contestedDomains{h.store, func(later domain.Domain) {
-		must(t, h.store.ReleaseDomain(t.Context(), h.acc.ID, later.ID, later.ReservedAt))
+		must(t, h.store.EndReservation(t.Context(), h.acc.ID, later.ID, later.ReservedAt))
 	}})
 	got, err := s.Add(t.Context(), h.acc, guid, zone, nil)
 	must(t, err)

@@ -78,7 +78,7 @@ func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 // lag makes the mail server accept a domain only after more time than a pass has. It is for tests
 // in fake time.
 func (h *fixture) lag() {
-	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
+	h.fake.SetLag(guid, fake.Lag{CallsUntilListed: 1_000_000})
 	h.Reconciler.Limit = 100 * time.Millisecond
 }
 

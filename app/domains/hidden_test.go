@@ -22,7 +22,7 @@ func (h *fixture) hide(t *testing.T) {
 	time.Sleep(time.Minute)
 	now := h.Now()
 	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{
-		Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true},
+		Began: now, At: now, Domains: []domain.PlatformDomain{}, MissedDomains: map[string]bool{zone: true},
 	}))
 	if left, err := h.List(t.Context(), h.acc.ID, guid); err != nil || len(left) != 0 {
 		t.Fatalf("listed are %+v, %v", left, err)
@@ -110,13 +110,13 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 			must(t, err)
 			others = append(others, d)
 		}
-		must(t, h.store.ReleaseDomain(t.Context(), h.acc.ID, others[0].ID, others[0].ReservedAt))
+		must(t, h.store.EndReservation(t.Context(), h.acc.ID, others[0].ID, others[0].ReservedAt))
 		d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, h.Now())
 		must(t, err)
 		if d.ID != before.ID || d.Added {
 			t.Errorf("the row is %+v, before %+v", d, before)
 		}
-		must(t, h.store.ReleaseDomain(t.Context(), h.acc.ID, d.ID, d.ReservedAt))
+		must(t, h.store.EndReservation(t.Context(), h.acc.ID, d.ID, d.ReservedAt))
 		time.Sleep(time.Hour + time.Second) // a sync deletes no row that a request reserved in the last hour
 		h.miss(t, time.Now())
 		if names, _, err := h.store.KnownNames(t.Context(), h.acc.ID, guid); err != nil || slices.Contains(names, zone) {

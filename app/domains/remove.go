@@ -30,7 +30,7 @@ type Removed struct {
 // fromPlatform it first removes the domain at the platform. DNS records in the domain's zone stay.
 //
 // It fails with tenant_not_found, domain_not_found or domain_in_use. With fromPlatform it also
-// fails with a code of Tenant.Reachable or an error of the platform. A failed removal can be
+// fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can be
 // repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[Removed]) (Removed, error) {
 	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.Lookup(name))
@@ -43,7 +43,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	if fromPlatform {
 		t, err := s.Tenants.Tenant(ctx, owner, id)
 		if err == nil {
-			err = t.Reachable()
+			err = t.CheckConsent()
 		}
 		if err != nil {
 			return Removed{}, err
@@ -73,7 +73,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // domain also stays if an earlier removal has begun and a later read showed a changed domain.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	var held domain.Platform
+	var held domain.PlatformDomain
 	gone := func(ctx context.Context) (_ bool, err error) {
 		held, err = domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {

@@ -13,7 +13,7 @@ import (
 
 // Verify asks the platform to verify a domain, and returns the stored domain. It is idempotent.
 //
-// It fails with tenant_not_found, domain_not_found, a code of Tenant.Reachable,
+// It fails with tenant_not_found, domain_not_found, a code of Tenant.CheckConsent,
 // verification_failed, or an error of the platform.
 func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	t, d, err := s.loadReachable(ctx, owner, id, name)
@@ -47,7 +47,7 @@ func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id ten
 func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
 	t, d, err := s.loadDomain(ctx, owner, id, name)
 	if err == nil {
-		err = t.Reachable()
+		err = t.CheckConsent()
 	}
 	return t, d, err
 }

@@ -104,7 +104,7 @@ func nameExpectedRecord(d domain.Domain, cause error) error {
 }
 
 // FetchDomain reads a domain at the platform. It fails with domain_not_found.
-func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
+func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (found domain.PlatformDomain, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		found, err = platform.Domain(ctx, name)
 		return err
@@ -159,7 +159,7 @@ func enableSigning(ctx context.Context, platform ports.MailTenant, name string) 
 
 // FetchSigning returns d with the signing state that the platform reports. It stores nothing.
 func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return d, err
 	}
 	err := reconcile.Call(ctx, func(ctx context.Context) error {

@@ -118,11 +118,11 @@ func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, d
 	return t, d, err
 }
 
-// loadReachable returns the tenant of a domain. It fails with a code of Tenant.Reachable.
+// loadReachable returns the tenant of a domain. It fails with a code of Tenant.CheckConsent.
 func (s *Steps) loadReachable(ctx context.Context, owner access.AccountID, d domain.Domain) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err == nil {
-		err = t.Reachable()
+		err = t.CheckConsent()
 	}
 	return t, err
 }

@@ -136,7 +136,7 @@ func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d doma
 	}
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
-	err = t.Reachable()
+	err = t.CheckConsent()
 	if needRecords && err == nil {
 		err = s.fetchRecords(callCtx, owner, &d)
 	}

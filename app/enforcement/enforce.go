@@ -30,7 +30,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err != nil {
 		return due, err
 	}
-	if a.ruledScopes, err = p.Policies.RuledScopes(ctx, p.Account, p.Tenant); err != nil {
+	if a.ruledScopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant); err != nil {
 		return due, err
 	}
 	if len(a.ruledScopes) > 0 { // without ruled scopes there are no rules: the first pass emptied the rules that it found

@@ -300,8 +300,8 @@ func (h *history) removeTenant(t *testing.T) {
 	}
 	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
-	if !gone.Removed && len(gone.Left) > 0 {
-		t.Fatalf("the rules %q remain: %v", gone.Left, gone.Why)
+	if !gone.RulesRemoved && len(gone.RemainingRules) > 0 {
+		t.Fatalf("the rules %q remain: %v", gone.RemainingRules, gone.Why)
 	}
 	h.gone = true
 }

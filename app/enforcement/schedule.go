@@ -84,7 +84,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		if r.OnlyLimited {
-			ruled, err := r.Policies.RuledScopes(ctx, d.Account, d.Tenant)
+			ruled, err := r.Policies.ScopesWithRules(ctx, d.Account, d.Tenant)
 			if err != nil && !errors.Is(err, fault.TenantNotFound) {
 				return nil, false, err
 			}

@@ -209,7 +209,7 @@ func (e *ending) setRules(ctx context.Context, moved []string) error {
 const endTries = 3
 
 func checkReachable(t tenant.Tenant) error {
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return err
 	}
 	if t.Bootstrap != tenant.BootstrapReady {

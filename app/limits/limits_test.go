@@ -182,7 +182,7 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	if n := fx.fake.Calls("EnsureRule"); n != 0 {
 		t.Fatalf("%d calls", n)
 	}
-	if scopes, err := fx.store.RuledScopes(t.Context(), fx.owner, guid); err != nil || len(scopes) != 0 {
+	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid); err != nil || len(scopes) != 0 {
 		t.Fatalf("%v, %v", scopes, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 	if _, err := fx.Get(t.Context(), fx.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
 		t.Fatal(err)
 	}
-	if scopes, err := fx.store.RuledScopes(t.Context(), fx.owner, guid); err != nil || !slices.Equal(scopes, []string{""}) {
+	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid); err != nil || !slices.Equal(scopes, []string{""}) {
 		t.Fatalf("%v, %v", scopes, err)
 	}
 	fx.set(t, nil, 5)
@@ -261,7 +261,7 @@ func TestTenantDeletedDuringSet(t *testing.T) {
 func TestDomainDroppedDuringSet(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() {
-		missed := ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
+		missed := ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.PlatformDomain{}, MissedDomains: map[string]bool{zone: true}}
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 		missed.Began = missed.Began.Add(observation.ReplicaLag)
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))

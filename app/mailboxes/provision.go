@@ -40,7 +40,7 @@ type Result struct {
 // continues the work.
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
-// mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.Reachable. It also fails
+// mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.CheckConsent. It also fails
 // with domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_not_ready and
 // smtp_auth_not_enabled.
 //
@@ -63,7 +63,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	if specs, err = checkRequest(d, specs, r.Password); err != nil {
 		return nil, err
 	}
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return nil, err
 	}
 	if err := s.checkState(ctx, acc, t, d, specs); err != nil {

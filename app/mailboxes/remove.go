@@ -35,7 +35,7 @@ type Removed struct {
 // object id, so a newer mailbox with the same address stays.
 //
 // It fails with tenant_not_found, mailbox_not_found, confirmation_required, exchange_not_ready, a
-// code of Tenant.Reachable, or an error of a platform. A failed removal can be repeated.
+// code of Tenant.CheckConsent, or an error of a platform. A failed removal can be repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, answer ports.Answer[Removed]) (Removed, error) {
 	m, err := s.Removals.RemovableMailbox(ctx, owner, id, mailboxID)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return Removed{}, err
 	}
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return Removed{}, err
 	}
 	if t.Bootstrap != tenant.BootstrapReady {

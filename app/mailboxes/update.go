@@ -90,7 +90,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	if err != nil {
 		return m, err
 	}
-	if err := t.Reachable(); err != nil {
+	if err := t.CheckConsent(); err != nil {
 		return m, err
 	}
 	if t.Bootstrap != tenant.BootstrapReady {

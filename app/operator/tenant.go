@@ -126,7 +126,7 @@ func tenantDayCommand() *cobra.Command {
 			"zone the current day is counted again from its start; until then, blocked mailboxes stay blocked.\n" +
 			"Without --time-zone the command shows the current time zone.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
-			id := tenant.LookupGUID(guid)
+			id := tenant.ParseGUIDOrNone(guid)
 			timeZone, owner, err := tenantDay(ctx, store, id, zone)
 			if err != nil {
 				return err

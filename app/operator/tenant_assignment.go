@@ -63,7 +63,7 @@ func withdrawCommand() *cobra.Command {
 			"If the mail platform does not allow the removal, the tenant is withdrawn anyway, and a warning names the\n" +
 			"rules that the tenant's administrator must remove.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
-			id := tenant.LookupGUID(tenantID)
+			id := tenant.ParseGUIDOrNone(tenantID)
 			owner, err := store.Assigned(ctx, id)
 			if err != nil {
 				return err
@@ -118,7 +118,7 @@ type withdrawnTenantRow struct {
 }
 
 func newWithdrawnTenantRow(id tenant.GUID, withdrawn tenants.Withdrawn) withdrawnTenantRow {
-	return withdrawnTenantRow{string(id), string(withdrawn.Account), "withdrawn", cli.Stamp(time.Now()), withdrawn.Removed, append([]string{}, withdrawn.Left...)}
+	return withdrawnTenantRow{string(id), string(withdrawn.Account), "withdrawn", cli.Stamp(time.Now()), withdrawn.RulesRemoved, append([]string{}, withdrawn.RemainingRules...)}
 }
 
 // Columns implements cli.Row.
@@ -136,7 +136,7 @@ func (r withdrawnTenantRow) Columns() [][2]string {
 // service without it.
 func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID, ids ...tenant.GUID) (*tenants.Service, func(), error) {
 	for _, id := range ids {
-		scopes, err := store.RuledScopes(ctx, owner, id)
+		scopes, err := store.ScopesWithRules(ctx, owner, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -155,11 +155,11 @@ func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.
 
 // warnOfRemainingRules warns about the managed transport rules that may remain in a tenant.
 func warnOfRemainingRules(cmd *cobra.Command, id tenant.GUID, removal tenants.RuleRemoval) {
-	if len(removal.Left) == 0 {
+	if len(removal.RemainingRules) == 0 {
 		return
 	}
 	cli.Warn(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still exist in tenant %s and block their mailboxes, until the tenant's administrator removes the rules: %s (%v)",
-		id, strings.Join(removal.Left, ", "), removal.Why))
+		id, strings.Join(removal.RemainingRules, ", "), removal.Why))
 }
 
 // remainingRulesRow lists the managed transport rules that may remain in a tenant.
@@ -183,10 +183,10 @@ func ruleNames(rows []remainingRulesRow) (names []string) {
 func remainingRules(removals []tenants.TenantRuleRemoval) (remaining []remainingRulesRow, removed int) {
 	remaining = []remainingRulesRow{}
 	for _, removal := range removals {
-		if removal.Removed {
+		if removal.RulesRemoved {
 			removed++
 		} else {
-			remaining = append(remaining, remainingRulesRow{string(removal.Tenant), removal.Left})
+			remaining = append(remaining, remainingRulesRow{string(removal.Tenant), removal.RemainingRules})
 		}
 	}
 	return remaining, removed

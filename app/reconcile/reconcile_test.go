@@ -82,7 +82,7 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 	}{
 		{name: "everything exists at once", mailServer: true, accepted: true, signing: true},
 		{name: "the bootstrap is not ready", mailServer: false},
-		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{AcceptedLooks: 3}}, mailServer: true, accepted: true, signing: true},
+		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{CallsUntilListed: 3}}, mailServer: true, accepted: true, signing: true},
 		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServer: true},
 		{name: "an answer is lost", mailServer: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, accepted: true, signing: true},
 		{name: "answers get lost until the end", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, accepted: true},

@@ -63,7 +63,7 @@ type Withdrawn struct {
 // Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
 // managed transport rules, as Delete does. It fails with tenant_not_found.
 func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, error) {
-	guid := tenant.LookupGUID(string(id))
+	guid := tenant.ParseGUIDOrNone(string(id))
 	owner, err := s.Assignments.Assigned(ctx, guid)
 	if err != nil {
 		return Withdrawn{}, err
@@ -78,7 +78,7 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 	if err != nil {
 		return Withdrawn{}, err
 	}
-	owner, err = s.Assignments.Withdraw(ctx, guid, removal.Left...)
+	owner, err = s.Assignments.Withdraw(ctx, guid, removal.RemainingRules...)
 	if err != nil {
 		s.resumeEnforcement(ctx, removal)
 	}

@@ -80,7 +80,7 @@ func (fx *fixture) deleteTenant(t *testing.T) tenants.Deleted {
 
 func TestDeleteRemovesManagedRules(t *testing.T) {
 	fx := withRule(t)
-	if deleted := fx.deleteTenant(t); !deleted.Removed || len(deleted.Left) != 0 {
+	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
@@ -94,7 +94,7 @@ func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
 	fx.platform.DropRule(guid, sendlimit.RuleName(sendlimit.TenantWide))
 	fx.platform.FreezeRuleList(guid)
 	fx.platform.SetRule(guid, sendlimit.Rule{Name: sendlimit.RuleName(sendlimit.TenantWide), Enabled: true, Lists: []string{"ada@a.test"}})
-	if deleted := fx.deleteTenant(t); !deleted.Removed || len(deleted.Left) != 0 {
+	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
@@ -107,7 +107,7 @@ func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
 	fx := withRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRule", Kind: outcome.Down})
 	left := []string{sendlimit.RuleName(sendlimit.TenantWide)}
-	if deleted := fx.deleteTenant(t); deleted.Removed || !slices.Equal(deleted.Left, left) {
+	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, left) {
 		t.Fatalf("got %+v", deleted)
 	}
 }
@@ -115,7 +115,7 @@ func TestDeleteNamesRuleThatTheListLacks(t *testing.T) {
 func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
-	if deleted := fx.deleteTenant(t); deleted.Removed || len(deleted.Left) != 0 || fx.platform.Calls("RemoveRules") != 0 {
+	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 0 || fx.platform.Calls("RemoveRules") != 0 {
 		t.Fatalf("got %+v after %d calls", deleted, fx.platform.Calls("RemoveRules"))
 	}
 }
@@ -131,7 +131,7 @@ func TestDeleteNamesRemainingRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := withRule(t)
 			spoil(fx)
-			if deleted := fx.deleteTenant(t); deleted.Removed || !slices.Equal(deleted.Left, left) {
+			if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, left) {
 				t.Fatalf("got %+v", deleted)
 			}
 		})
@@ -143,7 +143,7 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 	fx := withRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
-	if deleted := fx.deleteTenant(t); !deleted.Removed || fx.platform.Calls("RemoveRules") != 3 {
+	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || fx.platform.Calls("RemoveRules") != 3 {
 		t.Fatalf("got %+v after %d calls", deleted, fx.platform.Calls("RemoveRules"))
 	}
 }
@@ -153,7 +153,7 @@ func TestEnforcementCannotBePaused(t *testing.T) {
 	fx := withRule(t)
 	fx.Runs = heldRuns{fx.store}
 	fx.PassWait = time.Millisecond
-	if deleted := fx.deleteTenant(t); deleted.Removed || len(deleted.Left) != 1 || deleted.Why == nil {
+	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Why == nil {
 		t.Fatalf("got %+v", deleted)
 	}
 }
@@ -186,7 +186,7 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
 		t.Errorf("the pass lost its tenant: %v", err)
 	}
-	if deleted := <-done; !deleted.Removed || !slices.Equal(fx.ruleNames(), []string{someones}) {
+	if deleted := <-done; !deleted.RulesRemoved || !slices.Equal(fx.ruleNames(), []string{someones}) {
 		t.Fatalf("got %+v, left are %q", deleted, fx.ruleNames())
 	}
 }
@@ -211,7 +211,7 @@ func TestNoPassDuringDelete(t *testing.T) {
 func TestWithdrawRemovesManagedRules(t *testing.T) {
 	fx := assignedWithRule(t)
 	deleted, err := fx.Withdraw(t.Context(), guid)
-	if err != nil || !deleted.Removed || deleted.Account != fx.ann.ID || len(deleted.Left) != 0 {
+	if err != nil || !deleted.RulesRemoved || deleted.Account != fx.ann.ID || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v, %v", deleted, err)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
@@ -243,7 +243,7 @@ func TestWithdrawWithoutPlatform(t *testing.T) {
 	fx := assignedWithRule(t)
 	fx.Platform = nil
 	deleted, err := fx.Withdraw(t.Context(), guid)
-	if err != nil || deleted.Removed || !slices.Equal(deleted.Left, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Why == nil {
+	if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Why == nil {
 		t.Fatalf("got %+v, %v", deleted, err)
 	}
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
@@ -264,7 +264,7 @@ func TestRemoveAllRules(t *testing.T) {
 		t.Fatalf("got %+v, %v", all, err)
 	}
 	for _, u := range all {
-		if u.Removed != (u.Tenant == guid) || (len(u.Left) == 0) != u.Removed || (u.Why == nil) != u.Removed {
+		if u.RulesRemoved != (u.Tenant == guid) || (len(u.RemainingRules) == 0) != u.RulesRemoved || (u.Why == nil) != u.RulesRemoved {
 			t.Errorf("got %+v", u)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 const (
 	// parallelRemovals is the number of tenants whose rules RemoveAllRules removes in parallel.
 	parallelRemovals = 8
-	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. It is
-	// the number of commands that Exchange runs for a tenant without delaying them.
+	// parallelScopes is the number of rules that removeRules removes in parallel in one tenant. It
+	// is the number of commands that Exchange runs for a tenant without delaying them.
 	parallelScopes = 3
 	// closeLease is how long RemoveAllRules pauses enforcement for the tenants of an account. It
 	// exceeds the time to process all tenants that one account can have.
@@ -29,11 +29,12 @@ const (
 
 // RuleRemoval is the result of removing the managed transport rules from a tenant.
 type RuleRemoval struct {
-	// Removed is true when the tenant may have had managed rules and certainly has none now.
-	Removed bool
-	// Left names the rules that may still exist. Why is the error that prevented their removal.
-	Left []string
-	Why  error
+	// RulesRemoved is true when the tenant may have had managed rules and certainly has none now.
+	RulesRemoved bool
+	// RemainingRules names the rules that may still exist. Why is the error that prevented their
+	// removal.
+	RemainingRules []string
+	Why            error
 
 	// pause is the lease that pauses enforcement. It is valid if paused is true.
 	pause  ports.SendRun
@@ -52,11 +53,11 @@ var (
 // unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
 // remain, the result names them and the reason. removeManagedRules fails only when the store fails.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
-	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
+	scopes, err := s.Policies.ScopesWithRules(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
 		return RuleRemoval{}, err
 	}
-	result.Left, result.Why = ruleNames(scopes), t.Reachable()
+	result.RemainingRules, result.Why = ruleNames(scopes), t.CheckConsent()
 	if result.Why == nil && s.Platform == nil {
 		result.Why = errNoPlatform
 	}
@@ -69,7 +70,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 			return RuleRemoval{}, err
 		}
 	}
-	result.Removed = result.Why == nil
+	result.RulesRemoved = result.Why == nil
 	return result, nil
 }
 
@@ -78,12 +79,12 @@ func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, scopes
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
-	result.Left, result.Why = s.removeRules(ctx, t.GUID, scopes)
+	result.RemainingRules, result.Why = s.removeRules(ctx, t.GUID, scopes)
 	if result.Why == nil && result.paused {
 		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
 	}
 	if result.Why == nil && t.Bootstrap == tenant.BootstrapReady {
-		result.Left, result.Why = ruleNames(scopes), errNotPaused
+		result.RemainingRules, result.Why = ruleNames(scopes), errNotPaused
 	}
 	return nil
 }
@@ -99,8 +100,8 @@ func ruleNames(scopes []string) (names []string) {
 const removeTries = 3
 
 // removeRules removes the managed rules that the platform lists, then the rule of each scope by its
-// name, because the list of a lagging replica can lack a new rule. It returns the names of the rules
-// that may still exist, and the error that prevented the removal of the first one.
+// name, because the list of a lagging replica can lack a new rule. It returns the names of the
+// rules that may still exist, and the error that prevented the removal of the first one.
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (left []string, why error) {
 	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
@@ -194,7 +195,7 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	wg.Wait()
 	var all []TenantRuleRemoval
 	for n, t := range held {
-		if results[n].Removed || len(results[n].Left) > 0 {
+		if results[n].RulesRemoved || len(results[n].RemainingRules) > 0 {
 			all = append(all, TenantRuleRemoval{t.GUID, results[n]})
 		}
 	}

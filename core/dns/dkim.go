@@ -79,7 +79,7 @@ func (z zoneView) decideEarlySelector(want Desired) verdict {
 	switch {
 	case len(targets) > 1, slices.ContainsFunc(targets, foreign) && !z.allManaged(want.Purpose, targets):
 		return blocked(ReasonDKIMTaken).observing(targets)
-	case len(targets) == 0 && len(others) > 0 && z.Listed && len(z.setAt(want.Name, NS).Values) == 0:
+	case len(targets) == 0 && len(others) > 0 && z.FromProvider && len(z.setAt(want.Name, NS).Values) == 0:
 		return blocked(ReasonDKIMText).observing(others)
 	default:
 		return verdict{}

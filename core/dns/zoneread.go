@@ -14,9 +14,9 @@ type ZoneRead struct {
 	Domain string
 	Zone   string // the apex of the zone that contains Domain
 	Sets   []RRSet
-	// Listed is true when Sets are the records that the provider stores, and not the answers of
-	// name servers (see WithProviderRecords).
-	Listed bool
+	// FromProvider is true when Sets are the records that the provider stores, and not the answers
+	// of name servers (see WithProviderRecords).
+	FromProvider bool
 	// Delegation lists the servers to which the zone is delegated, sorted.
 	Delegation []string
 	// Servers holds the result of each authoritative server. These are the servers of Delegation

@@ -137,7 +137,7 @@ func observed(read ZoneRead) []RRSet {
 // because the list does not contain the records of these names.
 func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
 	public := zoneView{ZoneRead: read}
-	read.Listed = true
+	read.FromProvider = true
 	read.Sets = slices.DeleteFunc(slices.Clone(stored), func(set RRSet) bool {
 		// The provider flattens a CNAME at the domain if the public DNS does not show it.
 		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && !public.aliased()

@@ -35,10 +35,10 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation. ReservedBefore is the ReservedAt of the earlier
+	// ReservedAt identifies a reservation. PreviousReservedAt is the ReservedAt of the earlier
 	// reservation that this one renews, zero if there is none. Only ports.Domains.ReserveDomain
 	// sets them.
-	ReservedAt, ReservedBefore time.Time
+	ReservedAt, PreviousReservedAt time.Time
 
 	Default  bool
 	Verified bool
@@ -65,8 +65,8 @@ type Domain struct {
 	Observed Observed
 }
 
-// Platform is a domain as the mail platform reports it.
-type Platform struct {
+// PlatformDomain is a domain as the mail platform reports it.
+type PlatformDomain struct {
 	Name        string
 	Verified    bool
 	Default     bool

@@ -71,8 +71,8 @@ func (d Domain) Merge(seen Domain) Domain {
 
 // Listed returns the domains of the platform's list with canonical names. It leaves out domains
 // whose names are not valid, because no other call to the platform can name them.
-func Listed(list []Platform) []Platform {
-	named := make([]Platform, 0, len(list))
+func Listed(list []PlatformDomain) []PlatformDomain {
+	named := make([]PlatformDomain, 0, len(list))
 	for _, p := range list {
 		if p.Name = Lookup(p.Name); p.Name != NoName {
 			named = append(named, p)
@@ -95,7 +95,7 @@ func (d Domain) WithoutMail(at time.Time) Domain {
 
 // As returns the domain with the platform's state, as observed at the time at. Only a verified
 // domain can be primary.
-func (d Domain) As(p Platform, at time.Time) Domain {
+func (d Domain) As(p PlatformDomain, at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = true, time.Time{}, time.Time{}, at
 	d.Verified, d.Default, d.Observed.Verified = p.Verified, p.Default && p.Verified, at
 	return d
@@ -131,7 +131,7 @@ func (d Domain) MissingAgain() Domain {
 // at the time now. This is possible for observation.ReplicaLag after a discovery missed the domain
 // for the first time, and after an earlier request that may have added it.
 func (d Domain) MayBeHidden(now time.Time) bool {
-	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.ReservedBefore) < observation.ReplicaLag
+	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
 // Missed returns the stored domain after a discovery, which began at the time at, found it neither

@@ -47,30 +47,30 @@ const (
 func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted}, tenantEvents, map[string]field{
 		"ID": silent(identity), "GUID": silent(identity),
-		"Name":             silent("the platform's label; the next event of the tenant shows it"),
-		"BuiltinDomain":    silent("the platform's label; the next event of the tenant shows it"),
-		"DefaultDomain":    silent("the platform's choice among the domains, which have events of their own"),
-		"Managed":          silent("set when the tenant is assigned, which connects it"),
-		"Consent":          {to: tenant.ConsentRevoked, event: TenantAccessLost},
-		"ConsentedAt":      silent("a consent that is given again changes nothing while the old one works"),
-		"ConnectedBy":      silent("as ConsentedAt"),
-		"Bootstrap":        {to: tenant.BootstrapReady, event: TenantReadinessChanged},
-		"BootstrapStep":    {to: tenant.StepGrantRole, event: TenantReadinessChanged},
-		"SMTPAuth":         {to: tenant.SMTPAuthEnabled, event: TenantReadinessChanged},
-		"Discovery":        {to: tenant.DiscoveryCompleted, event: TenantReadinessChanged},
-		"LastSyncAt":       silent("a sync that finds nothing new is no news"),
-		"UserMailboxes":    silent("a number of mailboxes that the service does not manage"),
-		"DomainCount":      {to: 1, event: TenantReadinessChanged},
-		"DomainsVerified":  {to: 1, event: TenantReadinessChanged},
-		"DomainsSigned":    silent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
-		"DomainsPublished": silent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
-		"MailboxCount":     {to: 1, event: TenantReadinessChanged},
-		"Observed":         silent(internal),
+		"Name":                        silent("the platform's label; the next event of the tenant shows it"),
+		"BuiltinDomain":               silent("the platform's label; the next event of the tenant shows it"),
+		"DefaultDomain":               silent("the platform's choice among the domains, which have events of their own"),
+		"Managed":                     silent("set when the tenant is assigned, which connects it"),
+		"Consent":                     {to: tenant.ConsentRevoked, event: TenantAccessLost},
+		"ConsentedAt":                 silent("a consent that is given again changes nothing while the old one works"),
+		"ConnectedBy":                 silent("as ConsentedAt"),
+		"Bootstrap":                   {to: tenant.BootstrapReady, event: TenantReadinessChanged},
+		"BootstrapStep":               {to: tenant.StepGrantRole, event: TenantReadinessChanged},
+		"SMTPAuth":                    {to: tenant.SMTPAuthEnabled, event: TenantReadinessChanged},
+		"Discovery":                   {to: tenant.DiscoveryCompleted, event: TenantReadinessChanged},
+		"LastSyncAt":                  silent("a sync that finds nothing new is no news"),
+		"UserMailboxes":               silent("a number of mailboxes that the service does not manage"),
+		"DomainCount":                 {to: 1, event: TenantReadinessChanged},
+		"DomainsVerified":             {to: 1, event: TenantReadinessChanged},
+		"DomainsSigned":               silent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
+		"DomainsAwaitingVerification": silent(derived + "; it decides the next step, see TestNextStepIsPartOfReadiness"),
+		"MailboxCount":                {to: 1, event: TenantReadinessChanged},
+		"Observed":                    silent(internal),
 	})
 	checkFields(t, domain.Domain{ID: "d", TenantGUID: "t", Added: true}, OfDomain, map[string]field{
 		"ID": silent(identity), "TenantID": silent(identity), "TenantGUID": silent(identity), "Name": silent(identity),
 		"Added":        {to: false, event: DomainRemoved},
-		"JustReserved": silent(unstored), "ReservedAt": silent(internal), "ReservedBefore": silent(internal),
+		"JustReserved": silent(unstored), "ReservedAt": silent(internal), "PreviousReservedAt": silent(internal),
 		"Default":      silent("the platform's choice; it makes no difference to what can be done"),
 		"Verified":     {to: true, event: DomainVerified},
 		"DKIM":         {to: true, event: DomainDKIMEnabled},
@@ -269,7 +269,7 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 	unpublished := verified
 	unpublished.DomainsVerified = 0
 	published := unpublished
-	published.DomainsPublished = 1
+	published.DomainsAwaitingVerification = 1
 	if all := tenantEvents(unpublished, published); len(all) != 1 || *all[0].Data.(ReadinessData).NextStep != tenant.NextVerifyDomain {
 		t.Errorf("a published record leads to %+v", all)
 	}

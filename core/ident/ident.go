@@ -31,9 +31,9 @@ func Parse(raw string) (string, bool) {
 	return string(canonical), true
 }
 
-// Lookup returns the UUID to look up for raw. It returns Zero for a malformed id, so that the
+// ParseOrZero returns the UUID to look up for raw. It returns Zero for a malformed id, so that the
 // caller gets the same answer as for an unknown id, after the same queries.
-func Lookup(raw string) string {
+func ParseOrZero(raw string) string {
 	if id, ok := Parse(raw); ok {
 		return id
 	}
@@ -70,7 +70,7 @@ func New(now time.Time, random [Entropy]byte) string {
 }
 
 // Time returns the time at which New created an id, with milliseconds. id must be a canonical UUID,
-// as Lookup returns it.
+// as ParseOrZero returns it.
 func Time(id string) time.Time {
 	ms, err := strconv.ParseUint(id[:8]+id[9:13], 16, 64)
 	if err != nil {

@@ -58,7 +58,7 @@ func (t Tenant) nextStep() string {
 		return NextSync
 	case t.DomainCount == 0:
 		return NextAddDomain
-	case unverified > t.DomainsPublished:
+	case unverified > t.DomainsAwaitingVerification:
 		return NextPublishDNS
 	case unverified > 0:
 		return NextVerifyDomain

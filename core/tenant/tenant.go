@@ -28,9 +28,9 @@ func ParseGUID(raw string) (GUID, bool) {
 	return GUID(id), ok
 }
 
-// LookupGUID returns the GUID to look up for raw. It returns NoGUID for a malformed one, so that
-// the caller gets the same answer as for an unknown GUID.
-func LookupGUID(raw string) GUID { return GUID(ident.Lookup(raw)) }
+// ParseGUIDOrNone returns the GUID to look up for raw. It returns NoGUID for a malformed one, so
+// that the caller gets the same answer as for an unknown GUID.
+func ParseGUIDOrNone(raw string) GUID { return GUID(ident.ParseOrZero(raw)) }
 
 // Bootstrap says whether the service can manage the mail server of the tenant.
 type Bootstrap string
@@ -94,10 +94,10 @@ type Tenant struct {
 	DomainCount     int       // number of stored domains
 	DomainsVerified int
 	DomainsSigned   int // with DKIM enabled
-	// DomainsPublished is the number of unverified domains whose verification record the last DNS
-	// read found.
-	DomainsPublished int
-	MailboxCount     int // number of stored mailboxes
+	// DomainsAwaitingVerification is the number of unverified domains whose verification record the
+	// last DNS read found.
+	DomainsAwaitingVerification int
+	MailboxCount                int // number of stored mailboxes
 	// Observed says when each part of the tenant was observed at the platform. It is zero in a
 	// tenant that was just loaded from the store. If such a tenant is stored again, the stored
 	// observations stay.
@@ -117,8 +117,9 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// Progress is the result of one call of Bootstrap: the state, and what the bootstrap waits for.
-type Progress struct {
+// BootstrapProgress is the result of one call of Bootstrap: the state, and what the bootstrap waits
+// for.
+type BootstrapProgress struct {
 	Status  Bootstrap
 	Step    BootstrapStep
 	Message string // safe to show
@@ -138,10 +139,11 @@ type Administrator struct {
 	Name    string
 }
 
-// Reachable fails with access_denied if the tenant's consent is revoked. Operations that may call
-// the platform call Reachable after they validate the request, and before they check the tenant's
-// state. Only a sync does not call it, because a sync finds out whether the consent is valid again.
-func (t Tenant) Reachable() error {
+// CheckConsent fails with access_denied if the tenant's consent is revoked. Operations that may
+// call the platform call CheckConsent after they validate the request, and before they check the
+// tenant's state. Only a sync does not call it, because a sync finds out whether the consent is
+// valid again.
+func (t Tenant) CheckConsent() error {
 	if t.Consent == ConsentRevoked {
 		return fault.AccessDenied.With("the tenant's administrator has revoked the consent; connect the tenant again")
 	}

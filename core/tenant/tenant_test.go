@@ -56,10 +56,10 @@ func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 		{"no domain", func(t *tenant.Tenant) { t.DomainCount, t.DomainsVerified, t.DomainsSigned = 0, 0, 0 }, "add_domain"},
 		{"record not seen", func(t *tenant.Tenant) { t.DomainsVerified, t.DomainsSigned = 0, 0 }, "publish_dns"},
 		{"one of two records seen", func(t *tenant.Tenant) {
-			t.DomainsVerified, t.DomainsSigned, t.DomainsPublished = 0, 0, 1
+			t.DomainsVerified, t.DomainsSigned, t.DomainsAwaitingVerification = 0, 0, 1
 		}, "publish_dns"},
 		{"record seen", func(t *tenant.Tenant) {
-			t.DomainsVerified, t.DomainsSigned, t.DomainsPublished = 1, 1, 1
+			t.DomainsVerified, t.DomainsSigned, t.DomainsAwaitingVerification = 1, 1, 1
 		}, "verify_domain"},
 		{"not signed", func(t *tenant.Tenant) { t.DomainsSigned = 1 }, "enable_dkim"},
 		{"no mailbox", func(t *tenant.Tenant) { t.MailboxCount = 0 }, "create_mailboxes"},
@@ -136,11 +136,11 @@ func TestPrimaryDomainFallsBackToTheBuiltinDomain(t *testing.T) {
 	}
 }
 
-func TestLookupGUID(t *testing.T) {
-	if got := tenant.LookupGUID("7B1D9C52-6A0E-4A55-8F0E-0C2F5B6A9D11"); got != "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11" {
+func TestParseGUIDOrNone(t *testing.T) {
+	if got := tenant.ParseGUIDOrNone("7B1D9C52-6A0E-4A55-8F0E-0C2F5B6A9D11"); got != "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11" {
 		t.Errorf("upper case: %s", got)
 	}
-	if got := tenant.LookupGUID("x"); got != tenant.NoGUID {
+	if got := tenant.ParseGUIDOrNone("x"); got != tenant.NoGUID {
 		t.Errorf("malformed: %s", got)
 	}
 	if _, ok := tenant.ParseGUID("x"); ok {
@@ -149,7 +149,7 @@ func TestLookupGUID(t *testing.T) {
 }
 
 func TestASyncIsPartialWhenAPartFails(t *testing.T) {
-	ready := tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapReady})
+	ready := tenant.BootstrapPart(tenant.BootstrapProgress{Status: tenant.BootstrapReady})
 	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
 	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		want             bool
 	}{
 		{"all done", ready, enabled, done, "", false},
-		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
+		{"bootstrap pending", tenant.BootstrapPart(tenant.BootstrapProgress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
 		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
 		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
 		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
@@ -189,13 +189,13 @@ func TestSMTPAuthPart(t *testing.T) {
 }
 
 func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
-	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
-	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
-	ready := tenant.Progress{Status: tenant.BootstrapReady}
+	lacking := tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
+	waiting := tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
+	ready := tenant.BootstrapProgress{Status: tenant.BootstrapReady}
 	for _, tt := range []struct {
 		name   string
 		before tenant.Bootstrap
-		answer tenant.Progress
+		answer tenant.BootstrapProgress
 		want   tenant.Bootstrap
 	}{
 		{"never granted", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
@@ -215,7 +215,7 @@ func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
 
 func TestBootstrapPartHasMessage(t *testing.T) {
 	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
-		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
+		if got := tenant.BootstrapPart(tenant.BootstrapProgress{Status: status}); got.Status != string(status) || got.Message == "" {
 			t.Errorf("%s becomes %+v", status, got)
 		}
 	}
@@ -223,11 +223,11 @@ func TestBootstrapPartHasMessage(t *testing.T) {
 
 func TestReachableRequiresAConsent(t *testing.T) {
 	held := readyTenant()
-	if err := held.Reachable(); err != nil {
+	if err := held.CheckConsent(); err != nil {
 		t.Fatalf("with a consent: %v", err)
 	}
 	held.Consent = tenant.ConsentRevoked
-	if err := held.Reachable(); !errors.Is(err, fault.AccessDenied) || fault.Of(err).Detail == "" {
+	if err := held.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.Of(err).Detail == "" {
 		t.Fatalf("without: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ type (
 	fixedMail struct {
 		ports.MailPlatform
 		ports.MailTenant
-		domain  domain.Platform
+		domain  domain.PlatformDomain
 		mailbox mailbox.Platform
 	}
 	fixedSending struct {
@@ -46,10 +46,14 @@ func (f fixedDNS) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, e
 	return f.sets, nil
 }
 
-func (f fixedMail) For(tenant.GUID) ports.MailTenant                           { return f }
-func (f fixedMail) Domain(context.Context, string) (domain.Platform, error)    { return f.domain, nil }
-func (f fixedMail) AddDomain(context.Context, string) (domain.Platform, error) { return f.domain, nil }
-func (f fixedMail) VerifyDomain(context.Context, string) (domain.Platform, error) {
+func (f fixedMail) For(tenant.GUID) ports.MailTenant { return f }
+func (f fixedMail) Domain(context.Context, string) (domain.PlatformDomain, error) {
+	return f.domain, nil
+}
+func (f fixedMail) AddDomain(context.Context, string) (domain.PlatformDomain, error) {
+	return f.domain, nil
+}
+func (f fixedMail) VerifyDomain(context.Context, string) (domain.PlatformDomain, error) {
 	return f.domain, nil
 }
 
@@ -77,7 +81,7 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 		}
 	}
 	mail := func(d, address string) ports.MailTenant {
-		return MailInProcess(fixedMail{domain: domain.Platform{Name: d, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
+		return MailInProcess(fixedMail{domain: domain.PlatformDomain{Name: d, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
 	}
 	account := func(id, address string) func(context.Context) (any, error) {
 		return func(ctx context.Context) (any, error) {

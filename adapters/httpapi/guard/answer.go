@@ -25,7 +25,7 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	e := exchangeOf(ctx)
 	f := fault.Of(err)
 	if f.Code == fault.InternalError {
-		f = timeoutRefusal(f, err, e.route.terms)
+		f = timeoutRefusal(f, err, e.route.rules)
 	}
 	e.refusal, e.cause = f, err
 	return refusal.Of(f, e.id)
@@ -35,7 +35,7 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 // answered with f, which is internal_error. If err is a timeout, it returns provider_timeout or
 // service_unavailable. If err is a cancellation, it returns service_unavailable. Otherwise it
 // returns f.
-func timeoutRefusal(f *fault.Error, err error, t Terms) *fault.Error {
+func timeoutRefusal(f *fault.Error, err error, t OperationRules) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && t.mayRefuse(fault.ProviderTimeout):
 		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the operation was not finished in time"}

@@ -113,7 +113,7 @@ func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subjec
 
 // nameCreated sets the subject of the act to the object that a successful answer contains as
 // created.
-func (t Terms) nameCreated(act *ports.Act, a *answer) {
+func (t OperationRules) nameCreated(act *ports.Act, a *answer) {
 	if t.Creates == "" || !isSuccess(a.status) {
 		return
 	}
@@ -183,7 +183,7 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 			return err
 		}
 	}
-	e.route.terms.nameCreated(act, a)
+	e.route.rules.nameCreated(act, a)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ports.WithAct(r.Context(), act)), storeTimeout)
 	defer cancel()
 	err := g.audit.EndAct(ctx, outcome)

@@ -21,10 +21,10 @@ func (g *guard) checkScope(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		terms, bounds := e.route.terms, e.caller.Bounds
-		err := bounds.Permit(terms.Scope)
-		if err == nil && terms.AllTenants {
-			err = bounds.PermitAllTenants(terms.Scope)
+		rules, bounds := e.route.rules, e.caller.Bounds
+		err := bounds.Permit(rules.Scope)
+		if err == nil && rules.AllTenants {
+			err = bounds.PermitAllTenants(rules.Scope)
 		}
 		if err != nil {
 			Refuse(w, r, err)
@@ -62,7 +62,7 @@ func hideInPath(address *url.URL, template string, bounds access.Bounds) {
 			continue
 		}
 		value, err := url.PathUnescape(segments[i])
-		if err != nil || !bounds.AllowsTenant(tenant.LookupGUID(value)) {
+		if err != nil || !bounds.AllowsTenant(tenant.ParseGUIDOrNone(value)) {
 			segments[i] = ident.Zero
 		}
 	}
@@ -74,7 +74,7 @@ func hideInPath(address *url.URL, template string, bounds access.Bounds) {
 
 func hideInQuery(address *url.URL, bounds access.Bounds) {
 	query := address.Query()
-	if id := query.Get(tenantParameter); id != "" && !bounds.AllowsTenant(tenant.LookupGUID(id)) {
+	if id := query.Get(tenantParameter); id != "" && !bounds.AllowsTenant(tenant.ParseGUIDOrNone(id)) {
 		query.Set(tenantParameter, ident.Zero)
 		address.RawQuery = query.Encode()
 	}

@@ -45,7 +45,7 @@ type keyedWrite struct {
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		if !e.route.terms.Write {
+		if !e.route.rules.Write {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -83,7 +83,7 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 // which an Idempotency-Key cannot contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
-	case e.route.terms.ManagesKeys:
+	case e.route.rules.ManagesKeys:
 		return " " + bounds.Text()
 	case bounds.Tenants != nil:
 		return " " + access.Bounds{Tenants: bounds.Tenants}.Text()
@@ -132,7 +132,7 @@ func busy() error {
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		if !e.route.terms.Write {
+		if !e.route.rules.Write {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -190,7 +190,7 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 // checkKey answers 400 if a write has no valid Idempotency-Key header.
 func (g *guard) checkKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !exchangeOf(r.Context()).route.terms.Write {
+		if !exchangeOf(r.Context()).route.rules.Write {
 			next.ServeHTTP(w, r)
 			return
 		}

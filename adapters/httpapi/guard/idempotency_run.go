@@ -199,7 +199,7 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 // sealed returns an answer in its encrypted form, and the outcome for its audit entry.
 func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
-	e.route.terms.nameCreated(e.act, a)
+	e.route.rules.nameCreated(e.act, a)
 	text, err := x.guard.idempotency.seal(x.place, a)
 	if err != nil {
 		return nil, err

@@ -104,9 +104,9 @@ type concurrencyLimit struct {
 	detail string // the detail of the refusal; its verb stands for max
 }
 
-// concurrencyLimit returns the concurrency limit for a request with these terms. limited is false
+// concurrencyLimit returns the concurrency limit for a request with these rules. limited is false
 // if there is no such limit.
-func (g *guard) concurrencyLimit(t Terms, r *http.Request) (c concurrencyLimit, limited bool) {
+func (g *guard) concurrencyLimit(t OperationRules, r *http.Request) (c concurrencyLimit, limited bool) {
 	switch {
 	case t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r)):
 		c = concurrencyLimit{ProviderConcurrency, "account:", g.limits.MaxProviderOperations, "the account already has %d operations in progress that call providers"}
@@ -136,11 +136,11 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refund, ok := g.countRequest(w, r, e.route.terms.Bucket)
+		refund, ok := g.countRequest(w, r, e.route.rules.Bucket)
 		if !ok {
 			return
 		}
-		if limit, limited := g.concurrencyLimit(e.route.terms, r); limited {
+		if limit, limited := g.concurrencyLimit(e.route.rules, r); limited {
 			places := limit.max
 			if g.limits.Off {
 				places = math.MaxInt32

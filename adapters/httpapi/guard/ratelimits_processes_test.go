@@ -76,7 +76,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	api := humago.New(mux, huma.DefaultConfig("strict", "1"))
 	huma.Register(api, huma.Operation{
 		OperationID: "strict-write", Method: http.MethodPost, Path: "/v1/strict",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true}.Metadata(),
+		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Write: true}.Metadata(),
 	}, func(context.Context, *struct{}) (*struct{ Body map[string]bool }, error) {
 		return &struct{ Body map[string]bool }{map[string]bool{"done": true}}, nil
 	})

@@ -110,8 +110,7 @@ func (g *guard) clientAddress(r *http.Request) netip.Addr {
 	return client
 }
 
-// parseForwarded parses an entry of X-Forwarded-For. Some proxies, such as Azure Application
-// Gateway, add the port of the client.
+// parseForwarded parses an entry of X-Forwarded-For. Some proxies add the port of the client.
 func parseForwarded(entry string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(entry); err == nil {
 		return a, true

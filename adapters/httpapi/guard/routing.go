@@ -20,7 +20,7 @@ type route struct {
 	pattern string // such as "GET /v1/tenants/{tenant_id}", "" when unknown
 	path    string // the pattern without the method
 	op      *huma.Operation
-	terms   Terms
+	rules   OperationRules
 }
 
 // routesOf returns the operations of the document, keyed by mux pattern.
@@ -29,7 +29,7 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 	for path, item := range doc.Paths {
 		for _, op := range OperationsOf(item) {
 			pattern := op.Method + " " + path
-			routes[pattern] = route{pattern: pattern, path: path, op: op, terms: TermsOf(op)}
+			routes[pattern] = route{pattern: pattern, path: path, op: op, rules: RulesOf(op)}
 		}
 	}
 	return routes
@@ -133,8 +133,8 @@ func (g *guard) route(next http.Handler) http.Handler {
 // are not checked.
 func (g *guard) checkAccept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if route := exchangeOf(r.Context()).route; route.op != nil && !acceptsAnswer(r.Header.Values("Accept"), route.terms.Media) {
-			Refuse(w, r, fault.WrongAccept.With("answers are %s or application/problem+json", cmp.Or(route.terms.Media, "application/json")))
+		if route := exchangeOf(r.Context()).route; route.op != nil && !acceptsAnswer(r.Header.Values("Accept"), route.rules.MediaType) {
+			Refuse(w, r, fault.WrongAccept.With("answers are %s or application/problem+json", cmp.Or(route.rules.MediaType, "application/json")))
 			return
 		}
 		next.ServeHTTP(w, r)

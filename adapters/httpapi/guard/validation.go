@@ -126,7 +126,7 @@ func (g *guard) setDeadline(next http.Handler) http.Handler {
 		if hasBody(route.op.Method) {
 			ctx = context.WithoutCancel(ctx)
 		}
-		ctx, cancel := context.WithTimeout(ctx, route.terms.timeout())
+		ctx, cancel := context.WithTimeout(ctx, route.rules.timeout())
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -36,7 +36,7 @@ func components() *huma.Components {
 			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
 		}},
 	}
-	var anyOperation guard.Terms
+	var anyOperation guard.OperationRules
 	byStatus := map[int][]fault.Code{}
 	for _, code := range anyOperation.Codes(http.MethodPost) {
 		byStatus[refusal.StatusOf[code.Kind]] = append(byStatus[refusal.StatusOf[code.Kind]], code)

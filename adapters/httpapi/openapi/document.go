@@ -5,8 +5,8 @@
 // answers.
 //
 // New returns the document without operations: introduction.md, the tags and the components.
-// Describe and DescribeParameters document one operation from its guard.Terms. Finish completes the
-// document, and Render returns it as JSON and as YAML.
+// Describe and DescribeParameters document one operation from its guard.OperationRules. Finish
+// completes the document, and Render returns it as JSON and as YAML.
 //
 // Start reading with document.go. operation.go documents operations. components.go has the parts
 // that operations share: error answers, examples of errors, and headers. events.go has the schemas

@@ -15,10 +15,10 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Describe documents an operation from its guard.Terms: the API key and its scope, the example of
-// the request body, and the answers.
+// Describe documents an operation from its guard.OperationRules: the API key and its scope, the
+// example of the request body, and the answers.
 func Describe(op *huma.Operation) {
-	t := guard.TermsOf(op)
+	t := guard.RulesOf(op)
 	scopes := []string{}
 	if t.Scope != access.NoScope {
 		scopes = append(scopes, string(t.Scope))
@@ -26,16 +26,16 @@ func Describe(op *huma.Operation) {
 	}
 	op.Security = []map[string][]string{{"bearer": scopes}}
 	op.Responses = responses(op, t)
-	if t.Request != nil {
+	if t.RequestExample != nil {
 		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
-			"application/json": {Example: t.Request},
+			"application/json": {Example: t.RequestExample},
 		}}
 	}
 }
 
 // responses returns the documentation of an operation's answers: the success, and each error status
 // with its codes.
-func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
+func responses(op *huma.Operation, t guard.OperationRules) map[string]*huma.Response {
 	codes := t.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of package core/fault
@@ -50,12 +50,12 @@ func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
 	documented := map[string]*huma.Response{success: {
 		Description: description,
 		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
-		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
+		Content:     map[string]*huma.MediaType{"application/json": {Example: t.AnswerExample}},
 	}}
-	if t.Media != "" {
+	if t.MediaType != "" {
 		// The media type is JSON Lines. It gets no schema, because OpenAPI 3.1 would apply a schema
 		// to the whole answer and not to each line.
-		documented[success].Content = map[string]*huma.MediaType{t.Media: {Example: t.Answer}}
+		documented[success].Content = map[string]*huma.MediaType{t.MediaType: {Example: t.AnswerExample}}
 	}
 	for status, list := range byStatus {
 		documented[strconv.Itoa(status)] = refusals(status, list)
@@ -91,7 +91,7 @@ func DescribeParameters(operation *huma.Operation, docs map[string]huma.Param) {
 		param.Name, param.In, param.Required = p.Name, p.In, p.Required
 		operation.Parameters[i] = &param
 	}
-	if guard.TermsOf(operation).Write {
+	if guard.RulesOf(operation).Write {
 		minLength, maxLength := 1, 255
 		operation.Parameters = append(operation.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Terms are the properties that an operation declares in addition to huma's own fields. The
-// middleware enforces them, and the OpenAPI document describes them.
-type Terms struct {
+// OperationRules are the properties that an operation declares in addition to huma's own fields.
+// The middleware enforces them, and the OpenAPI document describes them.
+type OperationRules struct {
 	Bucket Bucket
 	// Scope is the scope that the API key must have, or access.NoScope.
 	Scope access.Scope
@@ -41,29 +41,29 @@ type Terms struct {
 	// in a member with this name, or the answer is the object. The object's id is the subject of
 	// the audit entry.
 	Creates event.SubjectType
-	// Media is the media type of a successful answer that is not JSON, see Stream.
-	Media string
-	// Request and Answer are the examples in the OpenAPI document.
-	Request, Answer any
+	// MediaType is the media type of a successful answer that is not JSON, see Stream.
+	MediaType string
+	// RequestExample and AnswerExample are the examples in the OpenAPI document.
+	RequestExample, AnswerExample any
 }
 
-const termsKey = "terms"
+const rulesKey = "rules"
 
-// Metadata returns the huma metadata of an operation with these terms.
-func (t Terms) Metadata() map[string]any { return map[string]any{termsKey: t} }
+// Metadata returns the huma metadata of an operation with these rules.
+func (t OperationRules) Metadata() map[string]any { return map[string]any{rulesKey: t} }
 
-// TermsOf returns the terms of an operation, or zero Terms for an operation without terms.
-func TermsOf(op *huma.Operation) Terms {
-	t, _ := op.Metadata[termsKey].(Terms)
+// RulesOf returns the rules of an operation, or zero rules for an operation without rules.
+func RulesOf(op *huma.Operation) OperationRules {
+	t, _ := op.Metadata[rulesKey].(OperationRules)
 	return t
 }
 
 // requestTime is the default time limit of an operation.
 const requestTime = 55 * time.Second
 
-func (t Terms) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime) }
+func (t OperationRules) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime) }
 
-func (t Terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
+func (t OperationRules) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
 
 // commonCodes are the error codes of every operation. Operations with a scope also have
 // insufficient_scope, writes also have writeCodes, and operations whose requests can have a body
@@ -75,9 +75,9 @@ var (
 	bodyCodes  = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
 )
 
-// Codes returns all error codes of an operation with these terms and this method. The codes of the
+// Codes returns all error codes of an operation with these rules and this method. The codes of the
 // middleware are included.
-func (t Terms) Codes(method string) []fault.Code {
+func (t OperationRules) Codes(method string) []fault.Code {
 	all := slices.Concat(t.Refuses, commonCodes)
 	if t.Scope != access.NoScope {
 		all = append(all, fault.InsufficientScope)
