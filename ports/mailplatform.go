@@ -81,18 +81,18 @@ type TenantDirectory interface {
 	// Profile returns the tenant's names. It fails with access_denied if the consent was revoked.
 	Profile(ctx context.Context) (tenant.Profile, error)
 	// Domains lists all custom domains, verified or not, without the platform's built-in domains.
-	Domains(ctx context.Context) ([]domain.PlatformDomain, error)
+	Domains(ctx context.Context) ([]domain.Platform, error)
 	// Domain returns one custom domain. It fails with domain_not_found.
-	Domain(ctx context.Context, name string) (domain.PlatformDomain, error)
+	Domain(ctx context.Context, name string) (domain.Platform, error)
 	// AddDomain adds a domain and returns it, or returns the existing domain unchanged. It fails
 	// with domain_unavailable or invalid_domain.
-	AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error)
+	AddDomain(ctx context.Context, name string) (domain.Platform, error)
 	// Records returns the DNS records that the platform specifies. Service may be incomplete or
 	// empty before verification.
 	Records(ctx context.Context, name string) (domain.Records, error)
 	// VerifyDomain asks the platform to check the verification record. A verified domain stays
 	// verified. It fails with verification_failed, domain_unavailable or domain_not_found.
-	VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error)
+	VerifyDomain(ctx context.Context, name string) (domain.Platform, error)
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error
 	// RemoveDomain removes a domain from the tenant. It does nothing if the tenant has no such
@@ -105,7 +105,7 @@ type TenantDirectory interface {
 type MailServer interface {
 	// Bootstrap performs the next step of the mail server's preparation and returns the progress.
 	// It may be repeated at any time.
-	Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error)
+	Bootstrap(ctx context.Context) (tenant.Progress, error)
 	// SMTPAuth returns the organization-wide state of authenticated SMTP, enabled or disabled.
 	SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error)
 	// EnableSMTPAuth enables authenticated SMTP for the organization. It fails with

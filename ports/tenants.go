@@ -87,7 +87,7 @@ type Found struct {
 	At time.Time
 	// Domains and Mailboxes are the objects that the platform lists, and those that it does not
 	// list but returns by name. The names of Domains are canonical, see domain.Listed.
-	Domains   []domain.PlatformDomain
+	Domains   []domain.Platform
 	Mailboxes []mailbox.Platform
 	// MissedDomains and MissedMailboxes are the names and addresses that the platform neither lists
 	// nor returns by name.

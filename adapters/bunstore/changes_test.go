@@ -121,7 +121,7 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		d.CheckedAt, d.Health.Drifted = now.Add(2*time.Hour), nil
 		save("no drift any longer", event.DomainHealthChanged)
 		began := now.Add(time.Hour)
-		found := ports.Found{Began: began, At: began, Domains: []domain.PlatformDomain{{Name: "b.test", Verified: true}}}
+		found := ports.Found{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
 		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
 		log.require(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
 		found.Began = began.Add(observation.ReplicaLag)
@@ -140,7 +140,7 @@ func TestMissingDomainThatIsAddedAgainIsLoggedAsRemovedAndAdded(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		d := addDomain(t, s, ann, guid(1), "a.test")
-		missed := ports.Found{Began: now.Add(time.Hour), Domains: []domain.PlatformDomain{}}
+		missed := ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}}
 		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), missed)))
 		log := readerAtEnd(t, s, ann)
 		again, err := s.ReserveDomain(t.Context(), ann, guid(1), d.Name, domain.MaxPerTenant, now.Add(2*time.Hour))
@@ -224,7 +224,7 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{three, four}, nil))
 		saveJobStatus(t, s, claimJob(t, s, three.ID, later), provisioning.Completed)
 		log.require(t, "one of two")
-		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.PlatformDomain{{Name: all[0].Name}}})
+		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.Platform{{Name: all[0].Name}}})
 		log.require(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readiness)
 	})
 }

@@ -98,7 +98,7 @@ func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 }
 
 func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.Found) error {
-	found := make(map[string]domain.PlatformDomain, len(f.Domains))
+	found := make(map[string]domain.Platform, len(f.Domains))
 	for _, p := range f.Domains {
 		found[storedText(p.Name)] = p
 	}
@@ -135,7 +135,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 	return insertDomains(ctx, tx, t, found, f)
 }
 
-func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.PlatformDomain, f ports.Found) error {
+func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.Found) error {
 	rows := make([]domainRow, 0, len(found))
 	known := make([]observationRow, 0, len(found))
 	for _, p := range found {

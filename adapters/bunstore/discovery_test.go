@@ -25,7 +25,7 @@ import (
 // objects were created.
 var discoveryStart = now.Add(time.Minute)
 
-func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.PlatformDomain, boxes []mailbox.Platform) {
+func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
 	t.Helper()
 	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
@@ -54,7 +54,7 @@ func missing(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f p
 	must(t, "list known names", err)
 	f.MissedDomains, f.MissedMailboxes = map[string]bool{}, map[string]bool{}
 	for _, name := range domains {
-		f.MissedDomains[name] = !slices.ContainsFunc(f.Domains, func(p domain.PlatformDomain) bool { return p.Name == name })
+		f.MissedDomains[name] = !slices.ContainsFunc(f.Domains, func(p domain.Platform) bool { return p.Name == name })
 	}
 	for _, address := range mailboxes {
 		f.MissedMailboxes[address] = !slices.ContainsFunc(f.Mailboxes, func(p mailbox.Platform) bool { return strings.EqualFold(p.Address, address) })
@@ -79,7 +79,7 @@ func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 		addDomain(t, s, ann, guid(1), "vanished.test")
 		known = withAllFields(known)
 		must(t, "save", s.SaveDomain(t.Context(), ann, known, nil))
-		saveDiscovery(t, s, ann, []domain.PlatformDomain{{Name: known.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{{Name: known.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
 			t.Fatalf("stored: %v", got)
 		}
@@ -108,7 +108,7 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
 			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
 		}
-		saveDiscovery(t, s, ann, []domain.PlatformDomain{}, []mailbox.Platform{})
+		saveDiscovery(t, s, ann, []domain.Platform{}, []mailbox.Platform{})
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
 			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
 		}
@@ -126,7 +126,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 			d.Added = name == "later.test"
 			must(t, "save", s.SaveDomain(t.Context(), ann, d, nil))
 		}
-		saveDiscovery(t, s, ann, []domain.PlatformDomain{}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
 			t.Fatalf("stored: %v", got)
 		}
@@ -148,7 +148,7 @@ func TestDiscoveryReleasesAbandonedReservationOfDomain(t *testing.T) {
 		}
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
 		must(t, "resume", err)
-		saveDiscovery(t, s, ann, []domain.PlatformDomain{}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		for name, fresh := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
 			must(t, "reserve", err)
@@ -165,7 +165,7 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		lost, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
 		must(t, "reserve", err)
-		saveDiscovery(t, s, ann, []domain.PlatformDomain{{Name: "contoso.test"}}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{{Name: "contoso.test"}}, nil)
 		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
 		must(t, "domain", err)
 		if got.ID != lost.ID {
@@ -179,7 +179,7 @@ func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		ann, d := newMailDomain(t, s)
-		found := ports.Found{Began: discoveryStart, Domains: []domain.PlatformDomain{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
+		found := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
 		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), found) })
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("stored without the mailboxes: %v", got)
@@ -193,7 +193,7 @@ func TestDiscoveryDoesNotOverwriteNewerState(t *testing.T) {
 		verified := d
 		verified.Verified, verified.Observed.Verified = true, discoveryStart.Add(time.Second)
 		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
-		older := ports.Found{Began: discoveryStart, Domains: []domain.PlatformDomain{{Name: d.Name}}}
+		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}}
 		must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), older))
 		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
 		must(t, "domain", err)
@@ -207,7 +207,7 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
-		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.PlatformDomain{}})
+		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Platform{}})
 		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
 		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.Found{Began: discoveryStart}))
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
@@ -390,7 +390,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		other := addDomain(t, s, ann, guid(1), "other.test")
 		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
 		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
-		known := []domain.PlatformDomain{{Name: d.Name}}
+		known := []domain.Platform{{Name: d.Name}}
 		all := ports.Found{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
@@ -413,7 +413,7 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 			t.Fatalf("counted: %d domains, %d mailboxes", x.DomainCount, x.MailboxCount)
 		}
 		found := ports.Found{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
-			Domains: append(known, domain.PlatformDomain{Name: other.Name, Verified: true})}
+			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
 		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), found))
 		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
 			t.Fatalf("the mailbox is %+v", got)
@@ -429,7 +429,7 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			f := missing(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.PlatformDomain{}, Mailboxes: []mailbox.Platform{}})
+			f := missing(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
 		}
 		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
@@ -447,7 +447,7 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			f := ports.Found{Began: at, Domains: []domain.PlatformDomain{}, Mailboxes: []mailbox.Platform{}}
+			f := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
 		}
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
@@ -459,9 +459,9 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		newer := ports.Found{Began: discoveryStart.Add(time.Minute), Domains: []domain.PlatformDomain{{Name: d.Name, Verified: true}}, Mailboxes: platformMailboxes("a@contoso.test")}
+		newer := ports.Found{Began: discoveryStart.Add(time.Minute), Domains: []domain.Platform{{Name: d.Name, Verified: true}}, Mailboxes: platformMailboxes("a@contoso.test")}
 		must(t, "newer", s.SaveDiscovery(t.Context(), ann, guid(1), newer))
-		older := ports.Found{Began: discoveryStart, Domains: []domain.PlatformDomain{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
+		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
 		must(t, "older", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), older)))
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); !slices.Equal(names, []string{d.Name}) || !slices.Equal(boxes, []string{"a@contoso.test"}) {
 			t.Fatalf("listed are %v and %v", names, boxes)
@@ -479,7 +479,7 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		other := addDomain(t, s, ann, guid(1), "other.test")
 		lost := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
-		f := ports.Found{Began: discoveryStart, Domains: []domain.PlatformDomain{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
+		f := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
 		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), f)))
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 1, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)

@@ -215,7 +215,7 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 
 // leaveOutForgotten deletes the removed domains of a tenant from found. found contains only domains
 // without a row.
-func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.PlatformDomain) error {
+func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
 	var names []string
 	err := tx.NewSelect().Model((*forgottenRow)(nil)).Column("name").Where("fd.account_id = ?", t.AccountID).
 		Where("fd.tenant_id = ?", t.ID).Scan(ctx, &names)

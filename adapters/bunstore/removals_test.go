@@ -31,9 +31,9 @@ func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
 // discoverDomains stores a discovery that finds these domains and misses the others.
 func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
 	t.Helper()
-	f := ports.Found{Began: at, At: at, Domains: []domain.PlatformDomain{}, MissedDomains: map[string]bool{missed: true}}
+	f := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
 	for _, name := range names {
-		f.Domains = append(f.Domains, domain.PlatformDomain{Name: name, Verified: true})
+		f.Domains = append(f.Domains, domain.Platform{Name: name, Verified: true})
 	}
 	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), f))
 }
@@ -95,11 +95,11 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 		discover := func(minutes int, verified bool) {
 			t.Helper()
 			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1),
-				ports.Found{Began: at(minutes), At: at(minutes), Domains: []domain.PlatformDomain{{Name: d.Name, Verified: verified}}}))
+				ports.Found{Began: at(minutes), At: at(minutes), Domains: []domain.Platform{{Name: d.Name, Verified: verified}}}))
 		}
 		begin := func(minutes int, verified bool, want ports.DomainRemoval) {
 			t.Helper()
-			got, err := s.BeginDomainRemoval(t.Context(), ann, d.As(domain.PlatformDomain{Verified: verified}, at(minutes)), at(minutes))
+			got, err := s.BeginDomainRemoval(t.Context(), ann, d.As(domain.Platform{Verified: verified}, at(minutes)), at(minutes))
 			if must(t, "begin", err); got != want {
 				t.Fatalf("began as %+v", got)
 			}

@@ -49,7 +49,7 @@ func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id t
 // removeAllDomains stores a discovery that found no domains.
 func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.PlatformDomain{}})
+	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
 }
 
 func requireNoPolicy(t testing.TB, what string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {

@@ -28,7 +28,7 @@ type client struct {
 func (p *Platform) For(id tenant.GUID) ports.MailTenant { return client{p, id} }
 
 type domainState struct {
-	domain.PlatformDomain
+	domain.Platform
 	acceptedAt       time.Time
 	callsUntilListed int // number of the next calls of MailDomains that omit the domain
 	signing          dns.Signing
@@ -62,11 +62,11 @@ func (c client) Profile(ctx context.Context) (tenant.Profile, error) {
 }
 
 // Domains implements ports.TenantDirectory.
-func (c client) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
-	var out []domain.PlatformDomain
+func (c client) Domains(ctx context.Context) ([]domain.Platform, error) {
+	var out []domain.Platform
 	err := c.call(ctx, "Domains", "", func(t *state) (bool, error) {
 		for _, name := range slices.Sorted(maps.Keys(t.domains)) {
-			out = append(out, t.domains[name].PlatformDomain)
+			out = append(out, t.domains[name].Platform)
 		}
 		return false, nil
 	})
@@ -74,12 +74,12 @@ func (c client) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
 }
 
 // Domain implements ports.TenantDirectory.
-func (c client) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
-	var out domain.PlatformDomain
+func (c client) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	var out domain.Platform
 	err := c.call(ctx, "Domain", name, func(t *state) (bool, error) {
 		d, err := t.domain(name)
 		if err == nil {
-			out = d.PlatformDomain
+			out = d.Platform
 		}
 		return false, err
 	})
@@ -87,11 +87,11 @@ func (c client) Domain(ctx context.Context, name string) (domain.PlatformDomain,
 }
 
 // AddDomain implements ports.TenantDirectory.
-func (c client) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
-	var out domain.PlatformDomain
+func (c client) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	var out domain.Platform
 	err := c.call(ctx, "AddDomain", name, func(t *state) (bool, error) {
 		if d := t.domains[name]; d != nil {
-			out = d.PlatformDomain
+			out = d.Platform
 			return false, nil
 		}
 		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".onmicrosoft.com") {
@@ -100,8 +100,8 @@ func (c client) AddDomain(ctx context.Context, name string) (domain.PlatformDoma
 		if t.AddRefusesTakenDomain && c.p.verifiedElsewhere(t, name) {
 			return false, refuse(fault.DomainUnavailable, "the domain belongs to another tenant")
 		}
-		t.domains[name] = &domainState{PlatformDomain: domain.PlatformDomain{Name: name}}
-		out = t.domains[name].PlatformDomain
+		t.domains[name] = &domainState{Platform: domain.Platform{Name: name}}
+		out = t.domains[name].Platform
 		return true, nil
 	})
 	return out, err
@@ -125,15 +125,15 @@ func (c client) Records(ctx context.Context, name string) (domain.Records, error
 }
 
 // VerifyDomain implements ports.TenantDirectory.
-func (c client) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
-	var out domain.PlatformDomain
+func (c client) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	var out domain.Platform
 	err := c.call(ctx, "VerifyDomain", name, func(t *state) (bool, error) {
 		d, err := t.domain(name)
 		if err != nil {
 			return false, err
 		}
 		if d.Verified {
-			out = d.PlatformDomain
+			out = d.Platform
 			return false, nil
 		}
 		if c.p.verifiedElsewhere(t, name) {
@@ -143,7 +143,7 @@ func (c client) VerifyDomain(ctx context.Context, name string) (domain.PlatformD
 			return false, refuse(fault.VerificationFailed, "the platform does not see the record yet")
 		}
 		d.Verified = true
-		out = d.PlatformDomain
+		out = d.Platform
 		return true, nil
 	})
 	return out, err

@@ -233,7 +233,7 @@ type Snapshot struct {
 
 // HeldDomain is a domain at the platform. Signed is whether DKIM signing is enabled.
 type HeldDomain struct {
-	domain.PlatformDomain
+	domain.Platform
 	Signed bool
 }
 
@@ -252,7 +252,7 @@ func (p *Platform) Holds(id tenant.GUID) Snapshot {
 	h := Snapshot{Consent: t.consent}
 	for _, name := range slices.Sorted(maps.Keys(t.domains)) {
 		d := t.domains[name]
-		h.Domains = append(h.Domains, HeldDomain{d.PlatformDomain, d.signing.Enabled})
+		h.Domains = append(h.Domains, HeldDomain{d.Platform, d.signing.Enabled})
 	}
 	for _, address := range slices.Sorted(maps.Keys(t.mailboxes)) {
 		m := t.mailboxes[address]

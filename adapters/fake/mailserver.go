@@ -29,8 +29,8 @@ func (c client) server(ctx context.Context, method, about string, effect func(*s
 }
 
 // Bootstrap implements ports.MailServer.
-func (c client) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error) {
-	var out tenant.BootstrapProgress
+func (c client) Bootstrap(ctx context.Context) (tenant.Progress, error) {
+	var out tenant.Progress
 	err := c.call(ctx, "Bootstrap", "", func(t *state) (changed bool, _ error) {
 		out, changed = t.bootstrap(c.p.now)
 		return changed, nil
@@ -38,11 +38,11 @@ func (c client) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error)
 	return out, err
 }
 
-func (t *state) bootstrap(now time.Time) (tenant.BootstrapProgress, bool) {
-	wait := tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: "the mail server is being prepared"}
+func (t *state) bootstrap(now time.Time) (tenant.Progress, bool) {
+	wait := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: "the mail server is being prepared"}
 	switch {
 	case !t.role && t.Denied:
-		return tenant.BootstrapProgress{
+		return tenant.Progress{
 			Status: tenant.BootstrapFailed, Step: tenant.StepGrantRole,
 			Message: "an administrator has to grant the mail server's role",
 		}, false
@@ -58,7 +58,7 @@ func (t *state) bootstrap(now time.Time) (tenant.BootstrapProgress, bool) {
 	case t.Dehydrated && now.Before(t.hydrateAt):
 		return wait, false
 	default:
-		return tenant.BootstrapProgress{Status: tenant.BootstrapReady, Message: "the mail server is ready"}, false
+		return tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is ready"}, false
 	}
 }
 

@@ -52,16 +52,16 @@ type steppedTenant struct {
 	steps Stepper
 }
 
-func (m steppedTenant) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
-	return Answer(ctx, m.steps, func() (domain.PlatformDomain, error) { return m.MailTenant.Domain(ctx, name) })
+func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.Domain(ctx, name) })
 }
 
-func (m steppedTenant) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
-	return Answer(ctx, m.steps, func() (domain.PlatformDomain, error) { return m.MailTenant.AddDomain(ctx, name) })
+func (m steppedTenant) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.AddDomain(ctx, name) })
 }
 
-func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
-	return Answer(ctx, m.steps, func() (domain.PlatformDomain, error) { return m.MailTenant.VerifyDomain(ctx, name) })
+func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.VerifyDomain(ctx, name) })
 }
 
 func (m steppedTenant) Records(ctx context.Context, name string) (domain.Records, error) {

@@ -206,7 +206,7 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 	name := string(owner.tenant)[:8] + ".example"
 	err := env.store.SaveDiscovery(t.Context(), owner.account.ID, owner.tenant, ports.Found{
 		Began:     time.Now(),
-		Domains:   []domain.PlatformDomain{{Name: name, Verified: true}},
+		Domains:   []domain.Platform{{Name: name, Verified: true}},
 		Mailboxes: []mailbox.Platform{{ObjectID: "object-" + name, DisplayName: "Ana", Address: "ana@" + name, PrincipalName: "ana@" + name, Alias: "ana", AccountEnabled: true, CreatedAt: time.Now()}},
 	})
 	must(t, err)

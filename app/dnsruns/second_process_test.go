@@ -84,7 +84,7 @@ func (p announcingPlatform) For(id tenant.GUID) ports.MailTenant {
 
 type announcingTenant struct{ ports.MailTenant }
 
-func (t announcingTenant) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (t announcingTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	fmt.Println("wrote")
 	return t.MailTenant.VerifyDomain(ctx, name)
 }

@@ -22,7 +22,7 @@ func (h *fixture) hide(t *testing.T) {
 	time.Sleep(time.Minute)
 	now := h.Now()
 	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{
-		Began: now, At: now, Domains: []domain.PlatformDomain{}, MissedDomains: map[string]bool{zone: true},
+		Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true},
 	}))
 	if left, err := h.List(t.Context(), h.acc.ID, guid); err != nil || len(left) != 0 {
 		t.Fatalf("listed are %+v, %v", left, err)

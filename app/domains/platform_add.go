@@ -52,7 +52,7 @@ func (s *Service) explainRefusal(d domain.Domain, err error) error {
 	return err
 }
 
-func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (found domain.PlatformDomain, err error) {
+func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) (err error) {
 		found, err = platform.AddDomain(ctx, name)
 		return err
@@ -65,7 +65,7 @@ func (s *Service) add(ctx context.Context, platform ports.MailTenant, name strin
 
 // search polls for a domain after an add with an unknown outcome. Replicas of the platform can show
 // a new domain late.
-func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (found domain.PlatformDomain, err error) {
+func (s *Service) search(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	limit := s.Search
 	if limit == 0 {
 		limit = searchLimit

@@ -73,7 +73,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // domain also stays if an earlier removal has begun and a later read showed a changed domain.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	var held domain.PlatformDomain
+	var held domain.Platform
 	gone := func(ctx context.Context) (_ bool, err error) {
 		held, err = domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {

@@ -276,7 +276,7 @@ func (h *fixture) verifyAtPlatform(t *testing.T) {
 // miss stores that a sync, which began at the time at, found no domain.
 func (h *fixture) miss(t *testing.T, at time.Time) {
 	t.Helper()
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: at, At: at, Domains: []domain.PlatformDomain{}, MissedDomains: map[string]bool{zone: true}}))
+	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
 }
 
 // loseRemoval removes the domain at the platform and crashes before the answer.

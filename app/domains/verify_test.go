@@ -118,7 +118,7 @@ func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 			discover := func(after time.Duration, verified bool) {
 				t.Helper()
 				time.Sleep(after)
-				found := ports.Found{Began: h.Now(), At: h.Now(), Domains: []domain.PlatformDomain{{Name: zone}}}
+				found := ports.Found{Began: h.Now(), At: h.Now(), Domains: []domain.Platform{{Name: zone}}}
 				must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, found))
 				if d := h.stored(t); d.Verified != verified || d.MailReady != verified {
 					t.Errorf("stored is %+v", d)

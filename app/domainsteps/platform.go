@@ -104,7 +104,7 @@ func nameExpectedRecord(d domain.Domain, cause error) error {
 }
 
 // FetchDomain reads a domain at the platform. It fails with domain_not_found.
-func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (found domain.PlatformDomain, err error) {
+func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		found, err = platform.Domain(ctx, name)
 		return err

@@ -62,11 +62,11 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	owner := accounts[0].ID
 	share := len(zones) / len(svc.tenants)
 	for i, id := range svc.tenants {
-		var found []domain.PlatformDomain
+		var found []domain.Platform
 		offers := map[string]dns.Offer{}
 		for _, m := range zones[i*share : (i+1)*share] {
 			offers[m.domain()] = m.offer()
-			found = append(found, domain.PlatformDomain{Name: m.domain(), Verified: true})
+			found = append(found, domain.Platform{Name: m.domain(), Verified: true})
 		}
 		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.Found{Began: time.Now(), Domains: found}))
 		stored, err := store.Domains(ctx, owner, tenant.GUID(id))

@@ -102,7 +102,7 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 	for i := range benchPerTenant {
 		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, n)
 		if i%mailbox.MaxPerDomain == 0 {
-			found.Domains = append(found.Domains, domain.PlatformDomain{Name: zone, Verified: true})
+			found.Domains = append(found.Domains, domain.Platform{Name: zone, Verified: true})
 		}
 		address := fmt.Sprintf("box-%d@%s", i%mailbox.MaxPerDomain, zone)
 		addresses = append(addresses, address)

@@ -261,7 +261,7 @@ func TestTenantDeletedDuringSet(t *testing.T) {
 func TestDomainDroppedDuringSet(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() {
-		missed := ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.PlatformDomain{}, MissedDomains: map[string]bool{zone: true}}
+		missed := ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 		missed.Began = missed.Began.Add(observation.ReplicaLag)
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))

@@ -37,7 +37,7 @@ func (m steppedTenant) Profile(ctx context.Context) (tenant.Profile, error) {
 	return m.MailTenant.Profile(ctx)
 }
 
-func (m steppedTenant) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error) {
+func (m steppedTenant) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	began := m.race.now
 	interleaving.Step(ctx)
 	p, err := m.MailTenant.Bootstrap(ctx)
@@ -62,7 +62,7 @@ func (m steppedTenant) UserMailboxes(ctx context.Context) (int, error) {
 
 // Domains is two steps: the platform creates the list at the first, and the list arrives at the
 // second.
-func (m steppedTenant) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
+func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
 	interleaving.Step(ctx)
 	list, err := m.replica(ctx).Domains(ctx)
 	interleaving.Step(ctx)
@@ -70,7 +70,7 @@ func (m steppedTenant) Domains(ctx context.Context) ([]domain.PlatformDomain, er
 }
 
 // Domain, like Mailbox, is a step only for a use case that reads a lagging replica.
-func (m steppedTenant) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	if readsReplica(ctx) {
 		interleaving.Step(ctx)
 	}
@@ -102,7 +102,7 @@ func (m steppedTenant) replica(ctx context.Context) ports.MailTenant {
 	return m.MailTenant
 }
 
-func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	interleaving.Step(ctx)
 	return m.MailTenant.VerifyDomain(ctx, name)
 }

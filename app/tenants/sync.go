@@ -48,7 +48,7 @@ type syncRun struct {
 	tenant   tenant.Tenant
 	result   Synced
 	// bootstrap is the state of the mail server. It is zero when the platform did not answer.
-	bootstrap tenant.BootstrapProgress
+	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
 	answered bool
 	// deniedAt is the time at which the last call that the platform denied began.

@@ -33,13 +33,13 @@ type laggingTenant struct {
 	objects bool
 }
 
-func (laggingTenant) Domains(context.Context) ([]domain.PlatformDomain, error) { return nil, nil }
+func (laggingTenant) Domains(context.Context) ([]domain.Platform, error) { return nil, nil }
 
 func (laggingTenant) Mailboxes(context.Context) ([]mailbox.Platform, error) { return nil, nil }
 
-func (m laggingTenant) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (m laggingTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	if m.objects {
-		return domain.PlatformDomain{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainNotFound}
+		return domain.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainNotFound}
 	}
 	return m.MailTenant.Domain(ctx, name)
 }

@@ -37,7 +37,7 @@ func (m panickingTenant) enter(operation string) {
 	}
 }
 
-func (m panickingTenant) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (m panickingTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	m.enter("Domain")
 	return m.MailTenant.Domain(ctx, name)
 }

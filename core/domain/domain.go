@@ -65,8 +65,8 @@ type Domain struct {
 	Observed Observed
 }
 
-// PlatformDomain is a domain as the mail platform reports it.
-type PlatformDomain struct {
+// Platform is a domain as the mail platform reports it.
+type Platform struct {
 	Name        string
 	Verified    bool
 	Default     bool

@@ -23,8 +23,8 @@ func TestAdmitLimitsTheDomainsOfATenant(t *testing.T) {
 }
 
 func TestListedHasOnlyCanonicalNames(t *testing.T) {
-	got := domain.Listed([]domain.PlatformDomain{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
-	if diff := cmp.Diff([]domain.PlatformDomain{{Name: "new.test", Verified: true}, {Name: "b.test"}}, got); diff != "" {
+	got := domain.Listed([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
+	if diff := cmp.Diff([]domain.Platform{{Name: "new.test", Verified: true}, {Name: "b.test"}}, got); diff != "" {
 		t.Fatal(diff)
 	}
 }

@@ -71,8 +71,8 @@ func (d Domain) Merge(seen Domain) Domain {
 
 // Listed returns the domains of the platform's list with canonical names. It leaves out domains
 // whose names are not valid, because no other call to the platform can name them.
-func Listed(list []PlatformDomain) []PlatformDomain {
-	named := make([]PlatformDomain, 0, len(list))
+func Listed(list []Platform) []Platform {
+	named := make([]Platform, 0, len(list))
 	for _, p := range list {
 		if p.Name = Lookup(p.Name); p.Name != NoName {
 			named = append(named, p)
@@ -95,7 +95,7 @@ func (d Domain) WithoutMail(at time.Time) Domain {
 
 // As returns the domain with the platform's state, as observed at the time at. Only a verified
 // domain can be primary.
-func (d Domain) As(p PlatformDomain, at time.Time) Domain {
+func (d Domain) As(p Platform, at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = true, time.Time{}, time.Time{}, at
 	d.Verified, d.Default, d.Observed.Verified = p.Verified, p.Default && p.Verified, at
 	return d

@@ -17,7 +17,7 @@ const (
 )
 
 // BootstrapPart returns the result of the bootstrap.
-func BootstrapPart(p BootstrapProgress) Part {
+func BootstrapPart(p Progress) Part {
 	message := p.Message
 	if message == "" {
 		message = bootstrapMessages[p.Status]
@@ -34,7 +34,7 @@ var bootstrapMessages = map[Bootstrap]string{
 // Bootstrapped returns the progress of a bootstrap, with the status that it means for this tenant.
 // If the bootstrap was ready before, a missing grant was withdrawn, and the status is failed.
 // Otherwise nobody has granted the role yet, and the status is pending.
-func (t Tenant) Bootstrapped(p BootstrapProgress) BootstrapProgress {
+func (t Tenant) Bootstrapped(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed
 	}
@@ -43,8 +43,8 @@ func (t Tenant) Bootstrapped(p BootstrapProgress) BootstrapProgress {
 
 // GrantLost returns the progress of a bootstrap when the consent is valid but the grant at the mail
 // server is missing.
-func GrantLost() BootstrapProgress {
-	return BootstrapProgress{
+func GrantLost() Progress {
+	return Progress{
 		Status: BootstrapFailed, Step: StepGrantRole,
 		Message: "the application's role at the mail server is missing; an administrator must assign it again, or give consent again",
 	}

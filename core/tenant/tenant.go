@@ -117,9 +117,9 @@ const (
 	StepNoExchange BootstrapStep = "no_exchange"
 )
 
-// BootstrapProgress is the result of one call of Bootstrap: the state, and what the bootstrap waits
+// Progress is the result of one call of Bootstrap: the state, and what the bootstrap waits
 // for.
-type BootstrapProgress struct {
+type Progress struct {
 	Status  Bootstrap
 	Step    BootstrapStep
 	Message string // safe to show

@@ -149,7 +149,7 @@ func TestParseGUIDOrNone(t *testing.T) {
 }
 
 func TestASyncIsPartialWhenAPartFails(t *testing.T) {
-	ready := tenant.BootstrapPart(tenant.BootstrapProgress{Status: tenant.BootstrapReady})
+	ready := tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapReady})
 	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
 	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		want             bool
 	}{
 		{"all done", ready, enabled, done, "", false},
-		{"bootstrap pending", tenant.BootstrapPart(tenant.BootstrapProgress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
+		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
 		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
 		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
 		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
@@ -189,13 +189,13 @@ func TestSMTPAuthPart(t *testing.T) {
 }
 
 func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
-	lacking := tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
-	waiting := tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
-	ready := tenant.BootstrapProgress{Status: tenant.BootstrapReady}
+	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
+	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
+	ready := tenant.Progress{Status: tenant.BootstrapReady}
 	for _, tt := range []struct {
 		name   string
 		before tenant.Bootstrap
-		answer tenant.BootstrapProgress
+		answer tenant.Progress
 		want   tenant.Bootstrap
 	}{
 		{"never granted", tenant.BootstrapPending, lacking, tenant.BootstrapPending},
@@ -215,7 +215,7 @@ func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
 
 func TestBootstrapPartHasMessage(t *testing.T) {
 	for _, status := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending, tenant.BootstrapFailed} {
-		if got := tenant.BootstrapPart(tenant.BootstrapProgress{Status: status}); got.Status != string(status) || got.Message == "" {
+		if got := tenant.BootstrapPart(tenant.Progress{Status: status}); got.Status != string(status) || got.Message == "" {
 			t.Errorf("%s becomes %+v", status, got)
 		}
 	}

@@ -20,26 +20,26 @@ import (
 // Exchange, and then requests the organization's customization. It skips a step that is already
 // done, so it can be repeated at any time. A token contains the grants at the time of its issue, so
 // Bootstrap replaces old tokens.
-func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error) {
+func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	c.graph.Tokens.RenewOld()
 	role, err := c.ensureRole(ctx)
 	if err != nil {
-		return tenant.BootstrapProgress{}, err
+		return tenant.Progress{}, err
 	}
 	c.exchange.Tokens.RenewOld()
 	config, err := c.probe(ctx)
 	switch {
 	case login.IsNoExchange(err):
-		return tenant.BootstrapProgress{
+		return tenant.Progress{
 			Status: tenant.BootstrapFailed, Step: tenant.StepNoExchange,
 			Message: "the tenant has no mail server; it needs an Exchange Online subscription",
 		}, nil
 	case exchange.Status(err) == http.StatusUnauthorized, exchange.Status(err) == http.StatusForbidden:
 		return c.missingGrant(ctx, role, exchange.Status(err))
 	case err != nil:
-		return tenant.BootstrapProgress{}, err
+		return tenant.Progress{}, err
 	case config.Dehydrated.Value:
 		return c.requestCustomization(ctx)
 	default:
@@ -47,10 +47,10 @@ func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.BootstrapProgress,
 	}
 }
 
-var ready = tenant.BootstrapProgress{Status: tenant.BootstrapReady, Message: "the mail server is prepared"}
+var ready = tenant.Progress{Status: tenant.BootstrapReady, Message: "the mail server is prepared"}
 
-func waiting(message string) tenant.BootstrapProgress {
-	return tenant.BootstrapProgress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: message}
+func waiting(message string) tenant.Progress {
+	return tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait, Message: message}
 }
 
 type organizationConfig struct {
@@ -76,21 +76,21 @@ func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 // missingGrant returns the progress of a bootstrap whose probe was refused. Status 401 means that
 // the app role is missing. Status 403 means that the directory role is missing. The grant may also
 // exist without being effective yet.
-func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status int) (tenant.BootstrapProgress, error) {
+func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status int) (tenant.Progress, error) {
 	if status == http.StatusUnauthorized {
 		granted, err := c.appRoleGranted(ctx, role.principal)
 		if err != nil {
-			return tenant.BootstrapProgress{}, err
+			return tenant.Progress{}, err
 		}
 		if granted == no {
-			return tenant.BootstrapProgress{
+			return tenant.Progress{
 				Status: tenant.BootstrapFailed, Step: tenant.StepReconnect,
 				Message: "the mail server's permission is missing; an administrator has to give the consent again",
 			}, nil
 		}
 	}
 	if role.state == roleRefused || (role.state == roleUnreadable && status == http.StatusForbidden) {
-		return tenant.BootstrapProgress{
+		return tenant.Progress{
 			Status: tenant.BootstrapPending, Step: tenant.StepGrantRole,
 			Message: "an administrator has to assign the directory role Exchange Administrator to the service's enterprise application",
 		}, nil
@@ -106,7 +106,7 @@ const retryInterval = time.Hour
 // requestCustomization requests the organization's customization at most once in retryInterval.
 // Exchange answers a second request with an error that has no specific type. requestCustomization
 // ignores such an error and reads the state again.
-func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.BootstrapProgress, error) {
+func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	preparing := waiting("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state
 	if state.customizationRequested.within(c.id, state.now(), retryInterval) {
@@ -117,12 +117,12 @@ func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Bootstr
 	})
 	unspecific := exchange.Status(err) != 0 && errors.Is(err, fault.ProviderError)
 	if err != nil && !unspecific && !hasKind(err, outcome.NotReady) {
-		return tenant.BootstrapProgress{}, err
+		return tenant.Progress{}, err
 	}
 	state.customizationRequested.record(c.id, state.now())
 	config, err := c.probe(ctx)
 	if err != nil {
-		return tenant.BootstrapProgress{}, err
+		return tenant.Progress{}, err
 	}
 	if config.Dehydrated.Value {
 		return preparing, nil

@@ -33,19 +33,19 @@ func (d graphDomain) mailEnabled() bool {
 	return slices.ContainsFunc(d.Services, func(s string) bool { return equalFold(s, emailService) })
 }
 
-func (d graphDomain) toPort(name string) domain.PlatformDomain {
-	return domain.PlatformDomain{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.mailEnabled()}
+func (d graphDomain) toPort(name string) domain.Platform {
+	return domain.Platform{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.mailEnabled()}
 }
 
 func domainPath(name string) graph.Path { return graph.PathWith("/domains/%s", name) }
 
 // Domains implements sdk.MailTenant.
-func (c *tenantClient) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
+func (c *tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
 	all, err := graph.List[graphDomain](ctx, c.graph, graph.StaticPath("/domains"), "")
 	if err != nil {
 		return nil, err
 	}
-	var out []domain.PlatformDomain
+	var out []domain.Platform
 	for _, d := range all {
 		if d.ID != "" && !d.Initial && !builtin(d.ID) {
 			out = append(out, d.toPort(strings.ToLower(d.ID)))
@@ -55,7 +55,7 @@ func (c *tenantClient) Domains(ctx context.Context) ([]domain.PlatformDomain, er
 }
 
 // Domain implements sdk.MailTenant.
-func (c *tenantClient) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (c *tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := c.domain(ctx, name)
 	return d.toPort(name), err
 }
@@ -73,9 +73,9 @@ func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, er
 
 // AddDomain implements sdk.MailTenant. Callers read the domain next, so AddDomain waits until the
 // directory shows the domain, but only for some seconds.
-func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if builtin(name) {
-		return domain.PlatformDomain{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
+		return domain.Platform{}, call.Refuse(fault.InvalidDomain, "the name belongs to the mail platform")
 	}
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -86,7 +86,7 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 		},
 		isConflict, addDomainError)
 	if err != nil {
-		return domain.PlatformDomain{}, err
+		return domain.Platform{}, err
 	}
 	if found, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
 		d = found
@@ -127,7 +127,7 @@ func lostRace(err error) error {
 }
 
 // VerifyDomain implements sdk.MailTenant.
-func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	d, err := retryNotFound(ctx, c, func() (graphDomain, error) {
@@ -136,11 +136,11 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	})
 	switch {
 	case graph.Status(err) == http.StatusNotFound:
-		return domain.PlatformDomain{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
+		return domain.Platform{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	case err == nil && d.Verified:
 		return d.toPort(name), nil
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
-		return domain.PlatformDomain{}, err
+		return domain.Platform{}, err
 	}
 	// The request was refused or got no answer, so VerifyDomain reads whether the domain is
 	// verified.
@@ -149,11 +149,11 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case readErr == nil && current.Verified:
 		return current.toPort(name), nil
 	case err != nil:
-		return domain.PlatformDomain{}, verificationError(err)
+		return domain.Platform{}, verificationError(err)
 	case readErr != nil:
-		return domain.PlatformDomain{}, readErr
+		return domain.Platform{}, readErr
 	default:
-		return domain.PlatformDomain{}, call.NotReady("the mail platform has not finished the verification")
+		return domain.Platform{}, call.NotReady("the mail platform has not finished the verification")
 	}
 }
 

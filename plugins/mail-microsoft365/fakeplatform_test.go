@@ -132,16 +132,16 @@ func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
 	profile, err := fake.client.Profile(t.Context())
 	expectEqual(t, err, profile, tenant.Profile{Name: "Fabrikam", BuiltinDomain: "fabrikam.onmicrosoft.com"})
 	list, err := fake.client.Domains(t.Context())
-	expectEqual(t, err, list, []domain.PlatformDomain{{Name: "a.example", Verified: true}})
+	expectEqual(t, err, list, []domain.Platform{{Name: "a.example", Verified: true}})
 	added, err := fake.client.AddDomain(t.Context(), "a.example")
-	expectEqual(t, err, added, domain.PlatformDomain{Name: "a.example", Verified: true})
+	expectEqual(t, err, added, domain.Platform{Name: "a.example", Verified: true})
 	records, err := fake.client.Records(t.Context(), "a.example")
 	expectEqual(t, err, records, domain.Records{
 		Verification: []dns.Record{{Type: dns.TXT, Name: "a.example", Content: "MS=ms1", TTL: 3600}},
 		Service:      []dns.Record{{Type: dns.MX, Name: "a.example", Content: "x.mx.microsoft", TTL: 3600}},
 	})
 	verified, err := fake.client.VerifyDomain(t.Context(), "a.example")
-	expectEqual(t, err, verified, domain.PlatformDomain{Name: "a.example", Verified: true})
+	expectEqual(t, err, verified, domain.Platform{Name: "a.example", Verified: true})
 	// EnableMail keeps the services that are enabled. It does not write services that an
 	// application may not set.
 	expectEqual(t, fake.client.EnableMail(t.Context(), "a.example"), fake.bodies["PATCH /domains/a.example"], `{"supportedServices":["Email","Yammer"]}`)

@@ -24,7 +24,7 @@ type (
 	// Administrator is a person who has signed in with the role that can give consent.
 	Administrator = tenant.Administrator
 	// MailDomain is a domain of a tenant at the mail platform.
-	MailDomain = domain.PlatformDomain
+	MailDomain = domain.Platform
 	// MailRecords are the DNS records that the platform specifies for a domain.
 	MailRecords = domain.Records
 	// Record is a DNS record.
@@ -32,7 +32,7 @@ type (
 	// Signing is the DKIM configuration of a domain.
 	Signing = dns.Signing
 	// Preparation is the progress of the mail server's preparation.
-	Preparation = tenant.BootstrapProgress
+	Preparation = tenant.Progress
 	// SMTPAuth is the organization-wide state of authenticated SMTP.
 	SMTPAuth = tenant.SMTPAuth
 	// Licenses are the e-mail licences of a tenant.

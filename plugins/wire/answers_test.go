@@ -31,7 +31,7 @@ type (
 	fixedMail struct {
 		ports.MailPlatform
 		ports.MailTenant
-		domain  domain.PlatformDomain
+		domain  domain.Platform
 		mailbox mailbox.Platform
 	}
 	fixedSending struct {
@@ -47,13 +47,13 @@ func (f fixedDNS) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, e
 }
 
 func (f fixedMail) For(tenant.GUID) ports.MailTenant { return f }
-func (f fixedMail) Domain(context.Context, string) (domain.PlatformDomain, error) {
+func (f fixedMail) Domain(context.Context, string) (domain.Platform, error) {
 	return f.domain, nil
 }
-func (f fixedMail) AddDomain(context.Context, string) (domain.PlatformDomain, error) {
+func (f fixedMail) AddDomain(context.Context, string) (domain.Platform, error) {
 	return f.domain, nil
 }
-func (f fixedMail) VerifyDomain(context.Context, string) (domain.PlatformDomain, error) {
+func (f fixedMail) VerifyDomain(context.Context, string) (domain.Platform, error) {
 	return f.domain, nil
 }
 
@@ -81,7 +81,7 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 		}
 	}
 	mail := func(d, address string) ports.MailTenant {
-		return MailInProcess(fixedMail{domain: domain.PlatformDomain{Name: d, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
+		return MailInProcess(fixedMail{domain: domain.Platform{Name: d, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
 	}
 	account := func(id, address string) func(context.Context) (any, error) {
 		return func(ctx context.Context) (any, error) {

@@ -164,12 +164,12 @@ func profileFromProto(p *proto.TenantProfile) tenant.Profile {
 	return tenant.Profile{Name: p.GetName(), BuiltinDomain: p.GetBuiltinDomain(), DefaultDomain: p.GetDefaultDomain()}
 }
 
-func domainToProto(d domain.PlatformDomain) *proto.PlatformDomain {
+func domainToProto(d domain.Platform) *proto.PlatformDomain {
 	return &proto.PlatformDomain{Name: d.Name, Verified: d.Verified, Default: d.Default, MailEnabled: d.MailEnabled}
 }
 
-func domainFromProto(d *proto.PlatformDomain) domain.PlatformDomain {
-	return domain.PlatformDomain{Name: d.GetName(), Verified: d.GetVerified(), Default: d.GetDefault(), MailEnabled: d.GetMailEnabled()}
+func domainFromProto(d *proto.PlatformDomain) domain.Platform {
+	return domain.Platform{Name: d.GetName(), Verified: d.GetVerified(), Default: d.GetDefault(), MailEnabled: d.GetMailEnabled()}
 }
 
 func recordToProto(r dns.Record) *proto.Record {
@@ -188,12 +188,12 @@ func recordsFromProto(r *proto.RecordsAnswer) domain.Records {
 	return domain.Records{Verification: convertList(r.GetVerification(), recordFromProto), Service: convertList(r.GetService(), recordFromProto)}
 }
 
-func progressToProto(p tenant.BootstrapProgress) *proto.Progress {
+func progressToProto(p tenant.Progress) *proto.Progress {
 	return &proto.Progress{Status: string(p.Status), Step: string(p.Step), Message: p.Message}
 }
 
-func progressFromProto(p *proto.Progress) tenant.BootstrapProgress {
-	return tenant.BootstrapProgress{Status: tenant.Bootstrap(p.GetStatus()), Step: tenant.BootstrapStep(p.GetStep()), Message: sanitize(p.GetMessage())}
+func progressFromProto(p *proto.Progress) tenant.Progress {
+	return tenant.Progress{Status: tenant.Bootstrap(p.GetStatus()), Step: tenant.BootstrapStep(p.GetStep()), Message: sanitize(p.GetMessage())}
 }
 
 func signingToProto(s dns.Signing) *proto.DomainSigning {

@@ -94,17 +94,17 @@ func (t tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
 	return profileFromProto(resp), err
 }
 
-func (t tenantClient) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
+func (t tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
 	resp, err := t.rpc.Domains(ctx, t.request())
 	return convertList(resp.GetDomains(), domainFromProto), err
 }
 
-func (t tenantClient) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (t tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	resp, err := t.rpc.Domain(ctx, t.domainRequest(name))
 	return domainFromProto(resp), err
 }
 
-func (t tenantClient) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (t tenantClient) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	resp, err := t.rpc.AddDomain(ctx, t.domainRequest(name))
 	return domainFromProto(resp), err
 }
@@ -114,7 +114,7 @@ func (t tenantClient) Records(ctx context.Context, name string) (domain.Records,
 	return recordsFromProto(resp), err
 }
 
-func (t tenantClient) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (t tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	resp, err := t.rpc.VerifyDomain(ctx, t.domainRequest(name))
 	return domainFromProto(resp), err
 }
@@ -129,7 +129,7 @@ func (t tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	return err
 }
 
-func (t tenantClient) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error) {
+func (t tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	resp, err := t.rpc.Bootstrap(ctx, t.request())
 	return progressFromProto(resp), err
 }

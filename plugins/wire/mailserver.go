@@ -127,18 +127,18 @@ func (s *mailServer) Profile(ctx context.Context, req *proto.TenantRequest) (*pr
 }
 
 func (s *mailServer) Domains(ctx context.Context, req *proto.TenantRequest) (*proto.DomainsAnswer, error) {
-	return serveTenant(s, req, func(t ports.MailTenant) ([]domain.PlatformDomain, error) { return t.Domains(ctx) },
-		func(list []domain.PlatformDomain) *proto.DomainsAnswer {
+	return serveTenant(s, req, func(t ports.MailTenant) ([]domain.Platform, error) { return t.Domains(ctx) },
+		func(list []domain.Platform) *proto.DomainsAnswer {
 			return &proto.DomainsAnswer{Domains: convertList(list, domainToProto)}
 		})
 }
 
 func (s *mailServer) Domain(ctx context.Context, req *proto.DomainRequest) (*proto.PlatformDomain, error) {
-	return serveTenant(s, req, func(t ports.MailTenant) (domain.PlatformDomain, error) { return t.Domain(ctx, req.GetName()) }, domainToProto)
+	return serveTenant(s, req, func(t ports.MailTenant) (domain.Platform, error) { return t.Domain(ctx, req.GetName()) }, domainToProto)
 }
 
 func (s *mailServer) AddDomain(ctx context.Context, req *proto.DomainRequest) (*proto.PlatformDomain, error) {
-	return serveTenant(s, req, func(t ports.MailTenant) (domain.PlatformDomain, error) { return t.AddDomain(ctx, req.GetName()) }, domainToProto)
+	return serveTenant(s, req, func(t ports.MailTenant) (domain.Platform, error) { return t.AddDomain(ctx, req.GetName()) }, domainToProto)
 }
 
 func (s *mailServer) Records(ctx context.Context, req *proto.DomainRequest) (*proto.RecordsAnswer, error) {
@@ -146,7 +146,7 @@ func (s *mailServer) Records(ctx context.Context, req *proto.DomainRequest) (*pr
 }
 
 func (s *mailServer) VerifyDomain(ctx context.Context, req *proto.DomainRequest) (*proto.PlatformDomain, error) {
-	return serveTenant(s, req, func(t ports.MailTenant) (domain.PlatformDomain, error) { return t.VerifyDomain(ctx, req.GetName()) }, domainToProto)
+	return serveTenant(s, req, func(t ports.MailTenant) (domain.Platform, error) { return t.VerifyDomain(ctx, req.GetName()) }, domainToProto)
 }
 
 func (s *mailServer) EnableMail(ctx context.Context, req *proto.DomainRequest) (*proto.Done, error) {
@@ -158,7 +158,7 @@ func (s *mailServer) RemoveDomain(ctx context.Context, req *proto.DomainRequest)
 }
 
 func (s *mailServer) Bootstrap(ctx context.Context, req *proto.TenantRequest) (*proto.Progress, error) {
-	return serveTenant(s, req, func(t ports.MailTenant) (tenant.BootstrapProgress, error) { return t.Bootstrap(ctx) }, progressToProto)
+	return serveTenant(s, req, func(t ports.MailTenant) (tenant.Progress, error) { return t.Bootstrap(ctx) }, progressToProto)
 }
 
 func (s *mailServer) SMTPAuth(ctx context.Context, req *proto.TenantRequest) (*proto.SMTPAuthAnswer, error) {

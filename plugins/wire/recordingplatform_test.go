@@ -54,8 +54,8 @@ func newFilled[T any](at string) (T, error) {
 	return v, nil
 }
 
-func newDomain(name, at string) (domain.PlatformDomain, error) {
-	d, err := newFilled[domain.PlatformDomain](at)
+func newDomain(name, at string) (domain.Platform, error) {
+	d, err := newFilled[domain.Platform](at)
 	d.Name = name
 	return d, err
 }
@@ -99,17 +99,17 @@ func (t recordingTenant) Profile(ctx context.Context) (tenant.Profile, error) {
 	return newFilled[tenant.Profile]("profile")
 }
 
-func (t recordingTenant) Domains(context.Context) ([]domain.PlatformDomain, error) {
+func (t recordingTenant) Domains(context.Context) ([]domain.Platform, error) {
 	t.record("Domains", t.id)
-	return newFilled[[]domain.PlatformDomain]("domains")
+	return newFilled[[]domain.Platform]("domains")
 }
 
-func (t recordingTenant) Domain(_ context.Context, name string) (domain.PlatformDomain, error) {
+func (t recordingTenant) Domain(_ context.Context, name string) (domain.Platform, error) {
 	t.record("Domain", t.id, name)
 	return newDomain(name, "domain")
 }
 
-func (t recordingTenant) AddDomain(_ context.Context, name string) (domain.PlatformDomain, error) {
+func (t recordingTenant) AddDomain(_ context.Context, name string) (domain.Platform, error) {
 	t.record("AddDomain", t.id, name)
 	return newDomain(name, "added")
 }
@@ -119,7 +119,7 @@ func (t recordingTenant) Records(_ context.Context, name string) (domain.Records
 	return newFilled[domain.Records]("records")
 }
 
-func (t recordingTenant) VerifyDomain(_ context.Context, name string) (domain.PlatformDomain, error) {
+func (t recordingTenant) VerifyDomain(_ context.Context, name string) (domain.Platform, error) {
 	t.record("VerifyDomain", t.id, name)
 	return newDomain(name, "verified")
 }
@@ -134,9 +134,9 @@ func (t recordingTenant) RemoveDomain(_ context.Context, name string) error {
 	return nil
 }
 
-func (t recordingTenant) Bootstrap(context.Context) (tenant.BootstrapProgress, error) {
+func (t recordingTenant) Bootstrap(context.Context) (tenant.Progress, error) {
 	t.record("Bootstrap", t.id)
-	return newFilled[tenant.BootstrapProgress]("progress")
+	return newFilled[tenant.Progress]("progress")
 }
 
 func (t recordingTenant) SMTPAuth(context.Context) (tenant.SMTPAuth, error) {

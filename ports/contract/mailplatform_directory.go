@@ -167,7 +167,7 @@ var directoryChecks = []check{
 		name := env.NewZone(t)
 		d, err := client.AddDomain(callContext(t), name)
 		must(t, "add", err)
-		if want := (domain.PlatformDomain{Name: name}); d != want {
+		if want := (domain.Platform{Name: name}); d != want {
 			t.Fatalf("added %+v, want %+v", d, want)
 		}
 		if names := domainNames(t, client); !slices.Equal(names, []string{name}) {

@@ -192,32 +192,32 @@ func (b forgetsDefault) Profile(ctx context.Context) (tenant.Profile, error) {
 	return p, err
 }
 
-func (b listsBuiltin) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
+func (b listsBuiltin) Domains(ctx context.Context) ([]domain.Platform, error) {
 	list, err := b.MailTenant.Domains(ctx)
-	return append(list, domain.PlatformDomain{Name: "t.onmicrosoft.com", Verified: true}), err
+	return append(list, domain.Platform{Name: "t.onmicrosoft.com", Verified: true}), err
 }
 
-func (b unknownIsZero) Domain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b unknownIsZero) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	d, _ := b.MailTenant.Domain(ctx, name)
 	return d, nil
 }
 
-func (b addsVerified) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b addsVerified) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.MailTenant.AddDomain(ctx, name)
 	d.Verified = true
 	return d, err
 }
 
-func (b conflictOnAdd) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b conflictOnAdd) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if _, err := b.Domain(ctx, name); err == nil {
-		return domain.PlatformDomain{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}
+		return domain.Platform{}, &outcome.Error{Kind: outcome.Refused, Code: fault.DomainUnavailable}
 	}
 	return b.MailTenant.AddDomain(ctx, name)
 }
 
-func (b takesAnyName) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b takesAnyName) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if strings.HasSuffix(name, ".onmicrosoft.com") {
-		return domain.PlatformDomain{Name: name}, nil
+		return domain.Platform{Name: name}, nil
 	}
 	return b.MailTenant.AddDomain(ctx, name)
 }
@@ -226,13 +226,13 @@ func (b noRecords) Records(context.Context, string) (domain.Records, error) {
 	return domain.Records{}, nil
 }
 
-func (b believesAll) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b believesAll) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.Domain(ctx, name)
 	d.Verified = true
 	return d, err
 }
 
-func (b verifyOnce) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b verifyOnce) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	if d, err := b.Domain(ctx, name); err == nil && d.Verified {
 		return d, &outcome.Error{Kind: outcome.Refused, Code: fault.VerificationFailed}
 	}
@@ -252,8 +252,8 @@ func (b dottedRecords) Records(ctx context.Context, name string) (domain.Records
 	return r, err
 }
 
-func (b alwaysReady) Bootstrap(context.Context) (tenant.BootstrapProgress, error) {
-	return tenant.BootstrapProgress{Status: tenant.BootstrapReady}, nil
+func (b alwaysReady) Bootstrap(context.Context) (tenant.Progress, error) {
+	return tenant.Progress{Status: tenant.BootstrapReady}, nil
 }
 
 func (b smtpPretends) EnableSMTPAuth(context.Context) error { return nil }
@@ -305,7 +305,7 @@ func (b settlesUnknown) CreateMailbox(ctx context.Context, s mailbox.Spec) (mail
 	return m, err
 }
 
-func (b blursKinds) Domains(ctx context.Context) ([]domain.PlatformDomain, error) {
+func (b blursKinds) Domains(ctx context.Context) ([]domain.Platform, error) {
 	list, err := b.MailTenant.Domains(ctx)
 	if err != nil {
 		err = &outcome.Error{Kind: outcome.Down}

@@ -66,7 +66,7 @@ func (b sharesProof) Records(ctx context.Context, name string) (domain.Records, 
 	return r, err
 }
 
-func (b takenIsInvalid) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b takenIsInvalid) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.MailTenant.AddDomain(ctx, name)
 	if errors.Is(err, fault.DomainUnavailable) {
 		err = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidDomain}
@@ -74,7 +74,7 @@ func (b takenIsInvalid) AddDomain(ctx context.Context, name string) (domain.Plat
 	return d, err
 }
 
-func (b takenIsInvalid) VerifyDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b takenIsInvalid) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.MailTenant.VerifyDomain(ctx, name)
 	if errors.Is(err, fault.DomainUnavailable) {
 		err = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidDomain}
@@ -82,7 +82,7 @@ func (b takenIsInvalid) VerifyDomain(ctx context.Context, name string) (domain.P
 	return d, err
 }
 
-func (b readyWithStep) Bootstrap(ctx context.Context) (tenant.BootstrapProgress, error) {
+func (b readyWithStep) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	p, err := b.MailTenant.Bootstrap(ctx)
 	if p.Status == tenant.BootstrapReady {
 		p.Step = tenant.StepWait
@@ -128,7 +128,7 @@ func (b anyPassword) OpenSignIn(ctx context.Context, id, address string, passwor
 
 func (keepsMailboxes) RemoveMailbox(context.Context, string) error { return nil }
 
-func (b addIsUnknown) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b addIsUnknown) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.MailTenant.AddDomain(ctx, name)
 	if err != nil {
 		err = &outcome.Error{Kind: outcome.Unknown}
@@ -136,7 +136,7 @@ func (b addIsUnknown) AddDomain(ctx context.Context, name string) (domain.Platfo
 	return d, err
 }
 
-func (b lostAddIsDown) AddDomain(ctx context.Context, name string) (domain.PlatformDomain, error) {
+func (b lostAddIsDown) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := b.MailTenant.AddDomain(ctx, name)
 	return d, replaced(err, outcome.Unknown, &outcome.Error{Kind: outcome.Down})
 }
