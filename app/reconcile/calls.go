@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -21,6 +22,8 @@ const (
 	callLimit  = 20 * time.Second
 	readLimit  = 10 * time.Second
 	storeLimit = 10 * time.Second
+	// storeRetry is after how long a caller may try again when the store did not answer.
+	storeRetry = 5 * time.Second
 	// maxBrokenTries is how often a call is tried while the provider answers with internal errors.
 	maxBrokenTries = 3
 	// defaultPause is the time between two tries unless the caller sets one.
@@ -148,11 +151,16 @@ func Detach(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithDeadline(context.WithoutCancel(ctx), end)
 }
 
-// Store calls save with its own timeout, even when ctx has ended, and returns its error.
+// Store calls save with its own timeout, even when ctx has ended, and returns its error. If save
+// reaches the timeout, the error is service_unavailable.
 func Store(ctx context.Context, save func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
-	return save(ctx)
+	err := save(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && fault.Of(err).Code == fault.InternalError {
+		return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(storeRetry, "the database does not answer right now"), err)
+	}
+	return err
 }
 
 // Consent detects that a tenant's consent was revoked.

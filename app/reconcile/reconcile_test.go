@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -344,4 +345,22 @@ func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
 	if ctx.Err() != nil || time.Until(deadline) > time.Hour {
 		t.Fatalf("the context ends in %s with %v", time.Until(deadline), ctx.Err())
 	}
+}
+
+// TestStoreThatDoesNotAnswerIsUnavailable checks the error of a save that reaches the timeout. Without
+// a code of its own, it would look like a provider that did not answer in time.
+func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := Store(t.Context(), func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("save: %w", ctx.Err())
+		})
+		if !errors.Is(err, fault.ServiceUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a save without an answer: %v", err)
+		}
+		refusal := fault.MailboxNotFound.With("gone")
+		if err := Store(t.Context(), func(context.Context) error { return refusal }); err != refusal {
+			t.Errorf("a save that is refused: %v", err)
+		}
+	})
 }
