@@ -164,8 +164,9 @@ func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 // Pending returns the names of the migrations that this release has and the database lacks.
 func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
 
-// inTransaction runs work in one transaction. The last steps of the transaction store the events
-// that work emitted, and then the audit entries and the act of the request, always in this order.
+// inTransaction runs work in one transaction. After work, the transaction stores the events that
+// work emitted. Then it stores the act of the request and the audit entries. These steps are always
+// the last steps, in this order.
 //
 // If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
 // ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It
