@@ -79,12 +79,12 @@ func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
 // firstID returns the smallest id of an event at or after a time.
 func firstID(unix int64) string { return ident.New(time.Unix(unix, 0), [ident.Entropy]byte{}) }
 
-// eventBatch is how many events one statement inserts.
+// eventBatch is the maximum number of events that one statement inserts.
 const eventBatch = 500
 
 // RecordEvents implements ports.EnforcementEvents. The first attempt assumes that no event is
-// stored yet. After a failed attempt, RecordEvents reads which events are stored. It does not do so
-// at first, because a batch is seldom repeated.
+// stored yet. RecordEvents reads which events are stored only after a failed attempt, because a
+// batch is seldom repeated.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	repeated := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
@@ -256,7 +256,7 @@ func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q port
 	return rows, err
 }
 
-// dropBatch is how many events one transaction deletes.
+// dropBatch is the maximum number of events that one transaction deletes.
 const dropBatch = 5000
 
 // DeleteEvents implements ports.EnforcementEvents.

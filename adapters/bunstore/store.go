@@ -165,8 +165,8 @@ func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
 
 // inTransaction runs work in one transaction. After work, the transaction stores the events that
-// work emitted. Then it stores the act of the request and the audit entries. These steps are always
-// the last steps, in this order.
+// work emitted. Then it stores or ends the act of the request, and stores the audit entries. These
+// steps are always the last steps, in this order.
 //
 // If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
 // ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It

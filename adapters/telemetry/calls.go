@@ -68,8 +68,8 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 }
 
 // severity returns whether a call with this error is logged as failed, and the level of the log
-// line. A call that the provider refused or that was not ready got an answer, so it is not logged.
-// A call that its caller cancelled is not logged either.
+// line. The outcomes Refused and NotReady are answers of the provider, so a call with such an
+// outcome is not logged. A call that its caller cancelled is not logged either.
 func severity(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:
