@@ -30,15 +30,15 @@ const probeWait = time.Second
 
 // circuit is the circuit of one fault domain.
 type circuit struct {
-	domain  string
-	open    time.Duration
-	budget  func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
-	opened  atomic.Int64 // the time of the last opening, in Unix nanoseconds
-	breaker *gobreaker.CircuitBreaker[struct{}]
+	domain   string
+	openTime time.Duration
+	budget   func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
+	opened   atomic.Int64 // the time of the last opening, in Unix nanoseconds
+	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
 
 func newCircuit(domain string, options Options) *circuit {
-	c := &circuit{domain: domain, open: options.OpenTime, budget: options.Budget}
+	c := &circuit{domain: domain, openTime: options.OpenTime, budget: options.Budget}
 	kind, _, _ := strings.Cut(domain, "/") // the part after the slash is customer data
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval:     options.Window,
@@ -61,7 +61,8 @@ func newCircuit(domain string, options Options) *circuit {
 	return c
 }
 
-// run sends the call if the circuit and the budgets of budgetDomain allow it.
+// run sends the call if the circuit and the budgets of budgetDomain allow it. It returns
+// errReadFirst for a write if the circuit is half open.
 func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
 		return fault.ServiceUnavailable.With("a different attempt has taken over this request")
@@ -146,7 +147,7 @@ func (c *circuit) refusal(wait time.Duration) error {
 
 // remaining returns the time after which an open circuit sends a read.
 func (c *circuit) remaining() time.Duration {
-	left := c.open - time.Since(time.Unix(0, c.opened.Load()))
+	left := c.openTime - time.Since(time.Unix(0, c.opened.Load()))
 	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
 	// because a Retry-After of 0 is not sent.
 	return max(left, 0) + time.Millisecond

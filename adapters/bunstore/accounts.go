@@ -223,9 +223,9 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 	return changed, nil
 }
 
-// lockOpenAccount locks the account and returns an error if it is closed. It reads the row in a
-// second statement: the locking statement may wait for a transaction that closes the account, and
-// would not see that change.
+// lockOpenAccount locks the account and returns an error if the account is closed. It reads the row
+// in a second statement: the locking statement may wait for a transaction that closes the account,
+// and would not see that change.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err
@@ -365,7 +365,7 @@ func tenantDetails(row tenantRow) map[string]string {
 	}
 }
 
-// revokeKeys revokes the keys of an account that are not revoked yet and returns their number.
+// revokeKeys revokes the unrevoked keys of an account and returns their number.
 func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now time.Time) (int, error) {
 	var rows []keyRow
 	err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Where("revoked_at IS NULL").Order("id").Scan(ctx)

@@ -67,7 +67,7 @@ func newKeyRow(key access.Key) keyRow {
 	}
 }
 
-// key fails if the stored bounds cannot be read.
+// key returns the key with its bounds. It fails if the stored bounds cannot be read.
 func (r keyRow) key() (access.Key, error) {
 	key := r.withoutBounds()
 	var err error

@@ -103,7 +103,7 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 }
 
 // KeepsAudit reports whether the database has the table of the audit log. A database that was never
-// migrated does not have it.
+// migrated does not have the table.
 func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
 	var exists bool
 	err := s.db.Run(ctx, "find the audit table", func(ctx context.Context, db bun.IDB) (err error) {
@@ -158,8 +158,8 @@ func (r entryRow) entry() audit.Entry {
 	return e
 }
 
-// chainRow is the end of an account's audit chain. Transactions that add entries lock it, so they
-// commit one after another.
+// chainRow is the end of an account's audit chain. Transactions that add entries lock this row, so
+// they commit one after another.
 type chainRow struct {
 	bun.BaseModel `bun:"table:audit_chains,alias:ac"`
 

@@ -57,16 +57,16 @@ func addEntry(ctx context.Context, owner string, entry audit.Entry) {
 	pending.all = append(pending.all, entry)
 }
 
-// endAct makes the transaction end the act of the request, if the request has one. The transaction
-// is that of ctx.
+// endAct makes the transaction of ctx end the act of the request, if the request has one.
 func endAct(ctx context.Context, outcome *audit.Outcome) {
 	if pending := pendingEntriesOf(ctx); pending.act != nil && pending.act.Entry.Account != "" {
 		pending.ends, pending.outcome = true, outcome
 	}
 }
 
-// store stores the entries. It also ends the act of the request, or stores the act. It must be the
-// last step of the transaction, for the reason that storeEvents names.
+// store ends the act of the request if endAct was called. Otherwise it stores a new act if the
+// transaction changed rows. Then it stores the entries. It must be the last step of the
+// transaction, see storeEvents.
 func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
 	var err error
 	switch {

@@ -47,7 +47,7 @@ func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 }
 
 // domainCounts says in which counts of tenantQuery a domain is included. The readiness of a tenant
-// depends on its domains through these counts alone. Most changes of a domain do not affect them.
+// depends on its domains only through these counts. Most changes of a domain do not affect them.
 type domainCounts struct{ held, verified, signed, published bool }
 
 func domainCountsOf(d domain.Domain) domainCounts {
@@ -214,8 +214,8 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, dom
 }
 
 // deleteMailboxes deletes locked mailboxes and everything that belongs to them. It first waits for
-// the transactions that are adding connections to them (see lockToConnect). See event.OfMailbox for
-// the type of their events.
+// the transactions that are adding connections to these mailboxes (see lockToConnect). See
+// event.OfMailbox for the type of their events.
 func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, mailboxes []mailboxRow, eventType event.Type) error {
 	if len(mailboxes) == 0 {
 		return nil
@@ -265,7 +265,7 @@ func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 }
 
 // emitReadiness emits the readiness of each tenant for which checkReadiness was called, if it
-// changed. It locks the rows in the order of the tenants.
+// changed. It locks the readiness rows in the order of the tenants.
 func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	keys := slices.SortedFunc(maps.Keys(p.tenants), func(a, b tenantKey) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.guid, b.guid))

@@ -188,8 +188,8 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. If
-// callers do this concurrently, the unique index admits one of them. The others retry, and then get
-// this error.
+// transactions connect the mailbox concurrently, the unique index admits one of them. The others
+// retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).Held() {
 		return nil
@@ -205,7 +205,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
 // satisfy joinCondition. A result without rows means that there is no integration. A row with an
 // empty mailbox means that there is no such mailbox. Connections are read separately. Right after
-// the first refresh PostgreSQL has no statistics of them, and a join would take over a second.
+// the first refresh PostgreSQL has no statistics about the connections, and a join would take over
+// a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)
@@ -228,13 +229,13 @@ func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID s
 // joinConnections combines mailboxes with the connections that selectConnections selected.
 func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.Eligible {
 	all := make([]integration.Eligible, 0, len(mailboxes))
-	at := make(map[string]*integration.Eligible, len(mailboxes))
+	byMailbox := make(map[string]*integration.Eligible, len(mailboxes))
 	for _, m := range mailboxes {
 		all = append(all, integration.Eligible{Mailbox: m.mailbox()})
-		at[m.ID] = &all[len(all)-1]
+		byMailbox[m.ID] = &all[len(all)-1]
 	}
 	for _, c := range connections {
-		e, eligible := at[c.MailboxID]
+		e, eligible := byMailbox[c.MailboxID]
 		switch {
 		case eligible && c.IntegrationID == integrationID:
 			e.Connection = c.connection()
@@ -247,19 +248,19 @@ func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integr
 
 // Eligible implements ports.Connections.
 func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error) {
-	integrationRow := ident.ParseOrZero(integrationID)
+	integrationKey := ident.ParseOrZero(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
 	err := s.db.Run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
-		return eligibleMailboxes(ctx, db, accountKey(owner), integrationRow, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
+		return eligibleMailboxes(ctx, db, accountKey(owner), integrationKey, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = s.db.Run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
 		connections = nil
-		return selectConnections(db, &connections, accountKey(owner), integrationRow).Scan(ctx)
+		return selectConnections(db, &connections, accountKey(owner), integrationKey).Scan(ctx)
 	})
 	switch {
 	case err != nil:
@@ -269,7 +270,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	case mailboxes[0].ID == "":
 		return []integration.Eligible{}, nil
 	}
-	return joinConnections(mailboxes, connections, integrationRow), nil
+	return joinConnections(mailboxes, connections, integrationKey), nil
 }
 
 // EligibleMailbox implements ports.Connections.
@@ -304,5 +305,5 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	return joinConnections([]mailboxRow{row}, connections, integrationID)[0], nil
 }
 
-// batchSize is how many rows one statement inserts or names.
+// batchSize is the maximum number of rows that one statement inserts or names.
 const batchSize = 500

@@ -342,8 +342,9 @@ func (s *Store) HoldJob(ctx context.Context, j provisioning.Job, lease time.Dura
 	})
 }
 
-// SaveJob implements ports.DNSJobs. A job that does not end has no event, so one statement saves
-// it. A job that ends locks its run before itself, as the deletion of a domain does.
+// SaveJob implements ports.DNSJobs. A job with a next attempt has no event, so one statement saves
+// the job. For a job that ends, SaveJob locks the run before the job, as the deletion of a domain
+// does.
 func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
 	if j.Status.HasNextAttempt() {
 		err = s.db.RunWrite(ctx, "save provisioning job", func(ctx context.Context, db bun.IDB) (err error) {

@@ -73,8 +73,8 @@ const (
 	changeUndone   = "undone"
 )
 
-// dnsChangeRow is a request that changes a zone. Its JSON names must not change, because databases
-// contain them.
+// dnsChangeRow is a request that changes a zone. The JSON names of Changes and Written must not
+// change, because databases contain them.
 type dnsChangeRow struct {
 	bun.BaseModel `bun:"table:dns_changes,alias:ch"`
 
@@ -282,9 +282,9 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 	return writes, err
 }
 
-// stopJobs ends the active jobs of the run's domains. It fails with
-// domain_provisioning_already_active if a worker executes such a job, or if a job of a different
-// run is active.
+// stopJobs ends the active job of one domain of a run. It fails with
+// domain_provisioning_already_active if a worker is executing the job, or if the job belongs to a
+// different run.
 func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
 	return s.changingRuns(ctx, tx, owner, []string{runID}, func() error {
 		return s.stopJob(ctx, tx, owner, runID, domainID, now)

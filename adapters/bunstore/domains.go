@@ -397,8 +397,8 @@ const (
 	lastRead      = "COALESCE(d.checked_at, d.created_at)"
 )
 
-// StaleDomains implements ports.DomainChecks. A domain whose DNS was never read is as old as its
-// row.
+// StaleDomains implements ports.DomainChecks. For a domain whose DNS was never read, the time when
+// its row was created counts.
 func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
 	err := s.db.Run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {

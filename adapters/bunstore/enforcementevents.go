@@ -44,7 +44,7 @@ func (r enforcementRow) event() sendlimit.Event {
 }
 
 // Events are counted in spans of an hour and of a day, in seconds. The events of one hour are few
-// enough to scan. The days of a log are few enough to read the counts of all of them.
+// enough to scan. A log has few enough days to read the counts of all days.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -79,11 +79,12 @@ func countsOfEvent(e enforcementRow) (counts []eventCountRow) {
 // firstID returns the smallest id of an event at or after a time.
 func firstID(unix int64) string { return ident.New(time.Unix(unix, 0), [ident.Entropy]byte{}) }
 
-// eventBatch is how many events one statement inserts.
+// eventBatch is the maximum number of events that one statement inserts.
 const eventBatch = 500
 
-// RecordEvents implements ports.EnforcementEvents. It assumes that no event is stored yet. It reads
-// which events are stored only after an attempt failed, because a batch is seldom repeated.
+// RecordEvents implements ports.EnforcementEvents. The first attempt assumes that no event is
+// stored yet. RecordEvents reads which events are stored only after a failed attempt, because a
+// batch is seldom repeated.
 func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
 	repeated := false
 	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
@@ -233,8 +234,8 @@ func skipToOffset(spans []eventCountRow, offset int) (span eventCountRow, rest i
 	return span, offset
 }
 
-// eventCounts returns an account's counts for a filter, newest first. The total number of events is
-// the sum of the counts of both actions.
+// eventCounts returns an account's counts, newest first. Each count is the sum over the tenants and
+// the actions that match q.
 func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]eventCountRow, error) {
 	var rows []eventCountRow
 	guids := []string{ident.Zero}
@@ -255,7 +256,7 @@ func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q port
 	return rows, err
 }
 
-// dropBatch is how many events one transaction deletes.
+// dropBatch is the maximum number of events that one transaction deletes.
 const dropBatch = 5000
 
 // DeleteEvents implements ports.EnforcementEvents.

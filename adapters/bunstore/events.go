@@ -88,7 +88,7 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 }
 
 // storeEvents appends the pending events to the logs of their accounts. It locks the ends of these
-// logs until the commit. Only pendingEntries.store may follow it in the transaction, so a
+// logs until the commit. Only pendingEntries.store may follow storeEvents in the transaction, so a
 // transaction that holds these locks waits only for audit chains. Logs are locked in the order of
 // their accounts, so that transactions do not deadlock.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
@@ -180,8 +180,8 @@ func (s *Store) signalEvents() {
 }
 
 // cursorAfterEnd returns the error for a cursor after the end of the log. Such a cursor was issued
-// to a different account, or before the database was restored from a backup. If it were accepted,
-// its reader would miss all events up to it.
+// to a different account, or before the database was restored from a backup. A reader with such a
+// cursor would miss all events up to the cursor.
 func cursorAfterEnd() error {
 	const problem = "the cursor is after the end of the log of this account; begin without a cursor"
 	return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})
@@ -342,9 +342,10 @@ func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, afte
 	if database.IsPostgres(s.db) {
 		perRange := (2*limit + len(ranges) - 1) / len(ranges)
 		prefixes := joinedRanges(tx, tx.NewSelect(), log().Limit(int64(perRange)), ranges)
-		// prefixes selects a few sequence numbers of each range. bound is the last number of a page
-		// of them. The real page ends there or earlier, so the second query reads each range only
-		// up to bound. LIMIT makes the planner compute bound once, and count its cost once.
+		// prefixes selects a few sequence numbers of each range. bound is the number at which a
+		// page of these numbers ends. The real page ends at bound or earlier, so the second query
+		// reads each range only up to bound. LIMIT makes the planner compute bound once, and count
+		// its cost once.
 		bound := tx.NewSelect().TableExpr("(?) AS f", prefixes).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
 		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
 		numbers = joinedRanges(tx, last, log().Where("e.sequence <= b.last"), ranges)
@@ -434,8 +435,8 @@ func (s *Store) dropLog(ctx context.Context, owner string, before time.Time) (dr
 }
 
 // dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
-// event. It stops at the first event that is not older than before. After that event there can be
-// older ones, because the clocks of processes differ. It does not delete those.
+// event. It stops at the first event that is not older than before. Older events can follow that
+// event, because the clocks of processes differ. dropLogBatch does not delete them.
 func (s *Store) dropLogBatch(ctx context.Context, owner string, before time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow

@@ -232,8 +232,8 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	return integrationsOf(rows), err
 }
 
-// maxRefreshTries is how often SaveRefresh is tried if OAuth sessions of other integrations claim
-// its mailboxes at the same time. Each session claims one mailbox, so the conflicts end.
+// maxRefreshTries is the maximum number of attempts to save a refresh while OAuth sessions of other
+// integrations claim its mailboxes. Each session claims one mailbox, so the conflicts end.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
@@ -303,8 +303,8 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 // returns false if the connections of a refresh that began later are stored already.
 //
 // A refresh by a key that is limited to some tenants compares only their mailboxes. mergeRefreshed
-// does not store the time of such a refresh: it must not delay the next scheduled refresh, and an
-// older list can still have changes for the other tenants.
+// does not store the time of such a refresh. Such a refresh must not delay the next scheduled
+// refresh, and an older list can still have changes for the other tenants.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (newest bool, err error) {
 	_, limited := ports.VisibleTenants(ctx)
 	if !limited {
@@ -319,8 +319,8 @@ func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.In
 	return observation.Advance(&before.Observed.Listing, began), err
 }
 
-// savableConnections omits deleted mailboxes, and mailboxes that a different integration holds. If
-// a mailbox is claimed later, the transaction fails and runs again.
+// savableConnections returns rows without the rows of deleted mailboxes and of mailboxes that a
+// different integration holds. If a mailbox is claimed later, the transaction fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
@@ -332,17 +332,18 @@ func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows
 	if err := selectConnections(tx, &connections, of.AccountID, of.ID).Where("mc.integration_id <> ?", of.ID).Scan(ctx); err != nil {
 		return nil, err
 	}
-	open := make(map[string]bool, len(mailboxIDs))
+	savable := make(map[string]bool, len(mailboxIDs))
 	for _, id := range mailboxIDs {
-		open[id] = true
+		savable[id] = true
 	}
 	for _, c := range connections {
-		delete(open, c.MailboxID)
+		delete(savable, c.MailboxID)
 	}
-	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !open[row.MailboxID] }), nil
+	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !savable[row.MailboxID] }), nil
 }
 
-// saveBatch stores the rows that have not changed since the refresh began. It returns their number.
+// saveBatch stores the rows whose stored connection has not changed since the refresh began. It
+// returns the number of stored rows.
 func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int, error) {
 	stored, err := s.lockConnections(ctx, tx, rows[0].AccountID, rows[0].IntegrationID, convertAll(rows, func(r connectionRow) string { return r.MailboxID })...)
 	if err != nil {

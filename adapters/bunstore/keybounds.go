@@ -87,8 +87,8 @@ const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
 
 const boundsJoin = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
 
-// bounds returns an error if a stored network cannot be parsed, or if a stored list of tenants is
-// empty. A damaged row must not permit anything.
+// bounds returns the bounds of a key. It fails if a stored network cannot be parsed, or if a stored
+// list of tenants is empty. A damaged row must not permit anything.
 func (r storedBounds) bounds() (access.Bounds, error) {
 	if r.scopes == nil {
 		return access.Unbounded(), nil
@@ -296,7 +296,7 @@ func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API 
 // The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
 // is limited to some tenants. Methods that read lists, or that find an object by its own id, use
 // the functions below. Methods that name the tenant do not need them: package guard replaces the id
-// of a tenant that is not visible by an id that no tenant has.
+// of a tenant that is not visible with an id that no tenant has.
 
 // visible reports whether a tenant is visible in ctx.
 func visible(ctx context.Context, id tenant.GUID) bool {

@@ -120,9 +120,9 @@ func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.G
 
 // findMailbox returns the mailbox that query selects. query selects a tenant left-joined with the
 // mailbox, see mailboxesOfTenant.
-func (s *Store) findMailbox(ctx context.Context, what string, query func(bun.IDB) *bun.SelectQuery) (mailbox.Mailbox, error) {
+func (s *Store) findMailbox(ctx context.Context, operation string, query func(bun.IDB) *bun.SelectQuery) (mailbox.Mailbox, error) {
 	var row mailboxRow
-	err := s.db.Run(ctx, what, func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, operation, func(ctx context.Context, db bun.IDB) error {
 		err := query(db).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -259,8 +259,8 @@ func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, m
 	return present, missing, err
 }
 
-// reserveMissing turns those missing mailboxes into reservations that one of the fresh specs names,
-// and returns their rows. The rows keep their ids, because the platform may still have the
+// reserveMissing turns each missing mailbox that a fresh spec names into a reservation, and returns
+// the rows of these mailboxes. The rows keep their ids, because the platform may still have the
 // mailboxes. other contains the specs without a row.
 func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh []mailbox.Spec, now time.Time) (rows []mailboxRow, other []mailbox.Spec, err error) {
 	for _, spec := range fresh {
@@ -303,7 +303,8 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 	return rows, err
 }
 
-// renewReservations restarts the grace period of the creations among specs that have no result.
+// renewReservations restarts the grace period of each mailbox in specs whose creation has no
+// result.
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]

@@ -198,7 +198,7 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...change[do
 			return err
 		}
 		if c.after.Observed != c.before.Observed || !c.after.MissingSince.Equal(c.before.MissingSince) {
-			// A read of the DNS is not an observation of the platform.
+			// A read of the DNS alone does not change the observation of the platform.
 			rows = append(rows, domainObservation(owner, c.after))
 		}
 		emitDomain(ctx, owner, c)

@@ -143,7 +143,7 @@ func domainInUse() error {
 }
 
 // BeginDomainRemoval implements ports.Removals. It locks the tenant before the domain, because the
-// insert locks the tenant too.
+// insert of the forgottenRow locks the tenant too.
 func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (ports.DomainRemoval, error) {
 	var removal ports.DomainRemoval
 	err := s.inTransaction(ctx, "begin removal of domain", func(ctx context.Context, tx bun.IDB) error {

@@ -147,8 +147,8 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes those policies of the scopes whose domain no longer exists. Without
-// it, a new domain with the same name would get the old policy.
+// deleteOrphanPolicies deletes the policies of those scopes whose domain no longer exists.
+// Otherwise a new domain with the same name would get the old policy.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -180,7 +180,7 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 }
 
 // sendBox returns the mailbox in the form that enforcement evaluates. reason is zero for a block
-// that an earlier release stored, and then the field BlockedBy of the result is zero too.
+// that an earlier release stored. The field BlockedBy of the result is then zero too.
 func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {

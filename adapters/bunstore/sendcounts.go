@@ -258,8 +258,8 @@ const (
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
 	// countedAt is when a tenant's mailboxes were counted. All mailboxes of a tenant are counted at
-	// the same time. A time in the future can only come from clock skew, so the tenant counts as
-	// not counted.
+	// the same time. A time in the future can only come from clock skew, so such a tenant counts as
+	// lagging.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
 	// maxMarkLag is how far the mark of a tenant (see ports.SendRun) may lag behind the current
 	// time if its counts are current. It is the length of the longest day. The mark is used for

@@ -126,8 +126,8 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.ParseOrZero(string(id))), nil
 }
 
-// deletePolicies runs the query, which deletes policies of a tenant. It returns the number of
-// deleted policies.
+// deletePolicies runs the query, which deletes policies of a tenant, and emits the events of the
+// deleted policies. It returns their number.
 func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
 	if err := query.Model(&deleted).Returning("*").Scan(ctx); err != nil {
@@ -139,8 +139,8 @@ func deletePolicies(ctx context.Context, id tenant.GUID, query *bun.DeleteQuery)
 	return len(deleted), nil
 }
 
-// newPolicyRowFor returns a policy row of the tenant and the scope that is not stored yet. It locks
-// the tenant. It fails if the tenant or the domain does not exist.
+// newPolicyRowFor returns a new policy row for the tenant and the scope. It does not store the row.
+// It locks the tenant. It fails if the tenant or the domain does not exist.
 func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, scope string) (policyRow, error) {
 	row := policyRow{AccountID: owner, DomainID: ident.Zero, Scope: scope}
 	var t tenantRow

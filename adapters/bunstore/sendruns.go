@@ -148,8 +148,8 @@ func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 }
 
 // inSendRun runs work in one transaction if the run still holds the tenant's lease. held reports
-// whether it does. inSendRun locks the row of the tenant, so that no other run claims the tenant
-// before the transaction ends.
+// whether the run holds the lease. inSendRun locks the row of the tenant, so that no other run
+// claims the tenant before the transaction ends.
 func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, work sendRunFunc) (held bool, err error) {
 	return s.inSendRunLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockSendRun(ctx, tx, r, state)
@@ -166,7 +166,7 @@ func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, st
 // tenant.
 type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inSendRunLocking is inSendRun with the caller's way to lock the tenant's row. lock must return
+// inSendRunLocking is inSendRun, but the function lock locks the tenant's row. lock must return
 // sql.ErrNoRows if the run no longer holds the tenant's lease.
 func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, work sendRunFunc) (held bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
@@ -217,9 +217,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of 
 	return state, err
 }
 
-// makeDue makes a tenant due at now, if it is not due earlier. A run in progress may have read the
-// values before the change. makeDue then sets a due time just before the one that the run claimed.
-// ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
+// makeDue makes a tenant due at now, unless the tenant is due earlier. A run in progress may have
+// read the values before the change. makeDue then sets a due time just before the due time that the
+// run claimed. ReleaseTenant keeps this earlier time, so the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	due := storedTime(now)
 	if due.After(state.DueAt) {

@@ -65,15 +65,15 @@ const Memory = database.Memory
 // Options configures a Store. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns and Synchronous are those of database.Options.
+	// MaxConns and Synchronous are passed to database.Open, see database.Options.
 	MaxConns    int
 	Synchronous string
 	// Operator is the name that audit events record for changes made through this Store.
 	Operator string
 	// Now is the clock of events, time.Now by default.
 	Now func() time.Time
-	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. SMTP AUTH is then
-	// not a condition of the readiness in events.
+	// AllowNoSMTPAuth is true if the operator accepts tenants without SMTP AUTH. The readiness in
+	// events then does not require SMTP AUTH.
 	AllowNoSMTPAuth bool
 	TracerProvider  trace.TracerProvider
 	MeterProvider   metric.MeterProvider
@@ -164,12 +164,13 @@ func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 // Pending returns the names of the migrations that this release has and the database lacks.
 func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
 
-// inTransaction runs work in one transaction. The last steps of the transaction store the events
-// that work emitted, and then the audit entries and the act of the request, always in this order.
+// inTransaction runs work in one transaction. After work, the transaction stores the events that
+// work emitted. Then it stores or ends the act of the request, and stores the audit entries. These
+// steps are always the last steps, in this order.
 //
 // If work succeeds and has changed rows, inTransaction records a change in the ports.Effects of
 // ctx. It does so even if the commit fails, because the outcome of a failed commit is unknown. It
-// records a completion only after the commit.
+// records a completion only if the commit succeeds.
 func (s *Store) inTransaction(ctx context.Context, operation string, work database.Func) error {
 	return s.db.RetryWrite(ctx, operation, func() error {
 		var inside ports.Effects
@@ -206,13 +207,14 @@ func (s *Store) inTransaction(ctx context.Context, operation string, work databa
 	})
 }
 
-// changeHook notes in the ports.Effects of the context that a statement changed rows.
+// changeHook records in the ports.Effects of the context that a statement changed rows.
 type changeHook struct{}
 
 func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-// AfterQuery notes a change unless the statement is known to have changed no row. A statement
-// without a result counts as a change: it returned rows, or its answer was lost.
+// AfterQuery records a change for each INSERT, UPDATE and DELETE, except if the database reports
+// that the statement changed no row. A statement without a result counts as a change: it returned
+// rows, or its answer was lost.
 func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
 		return
@@ -225,7 +227,7 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	ports.RecordChange(ctx)
 }
 
-// storedText replaces each sequence of bytes that PostgreSQL rejects by a replacement character.
+// storedText replaces each sequence of bytes that PostgreSQL rejects with a replacement character.
 // Texts from providers can contain any byte. If storedText deleted the bytes, "a\x00b" would become
 // "ab", which is a different text.
 func storedText(s string) string {
@@ -242,8 +244,8 @@ var sealedColumns = map[string]string{
 	"integrations": "credential", "webhooks": "secret",
 }
 
-// HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost
-// without that keyset.
+// HasSealedValues reports whether the database holds data encrypted with a keyset. Without the
+// keyset, the data is lost.
 func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	for table, column := range sealedColumns {
 		var holds bool

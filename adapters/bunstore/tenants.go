@@ -46,8 +46,8 @@ type tenantRow struct {
 	MailboxCount                int `bun:",scanonly"`
 }
 
-// scanTenant reads a row of tenantQuery. Most requests need it. Bun would look up the field
-// of each column for each row, which is slower.
+// scanTenant reads a row of tenantQuery. It runs in most requests. Bun would look up the field of
+// each column for each row, which is slower.
 func scanTenant(from database.Row) (tenant.Tenant, error) {
 	var r tenantRow
 	var synced *time.Time

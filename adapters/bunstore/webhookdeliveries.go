@@ -128,15 +128,17 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 
-// SaveDeliveries implements ports.Deliveries. It locks the webhooks that the results change before
-// the deliveries, as the disabling of a webhook does. It ends the pending deliveries of a disabled
-// webhook last, so that a delivery keeps the try that disabled the webhook.
+// SaveDeliveries implements ports.Deliveries. It first locks the webhooks that the results change,
+// and then the deliveries, in the same order as the disabling of a webhook. It ends the pending
+// deliveries of a disabled webhook last, so that a delivery keeps the try that disabled the
+// webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var all []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
 		results := webhookResults(tried)
-		// Most results change no webhook. A success changes only a webhook that was failing, and a
-		// failure only one that was not.
+		// Most results change no webhook. A success changes only a webhook that was failing. A
+		// failure changes only a webhook that was not failing, or that has been failing for
+		// DisableAfter.
 		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).
 			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
 				storedTime(now.Add(-webhook.DisableAfter))))
@@ -269,9 +271,9 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 	return convertAll(rows, deliveryRow.delivery), err
 }
 
-// checkDeliveryCursor fails with cursor_expired if a delivery was deleted. The deliveries before it
-// are older, so they were deleted too. It fails with invalid_request if the delivery is one of a
-// different webhook.
+// checkDeliveryCursor fails with cursor_expired if the delivery id was deleted. The deliveries
+// before that delivery are older, so they were deleted too. checkDeliveryCursor fails with
+// invalid_request if the delivery belongs to a different webhook.
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string
 	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).

@@ -32,8 +32,8 @@ func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.Account
 	return convertAll(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
 }
 
-// FanOut implements ports.Deliveries. It locks the webhooks, so one of several concurrent calls
-// reads the events. The others then find higher positions.
+// FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
+// calls reads the events. The others then find higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FannedOut, error) {
 	var fanned ports.FannedOut
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
@@ -99,8 +99,8 @@ type logSpan struct {
 
 // spansOf returns the spans of events that the webhooks get next, and their new positions. A span
 // has at most limit events. The first span of an account begins at the account's lowest position. A
-// webhook whose position is outside that span begins the next span. A webhook that lags far behind
-// therefore does not delay the others.
+// webhook whose position is after the current span begins the next span. A webhook that lags far
+// behind therefore does not delay the others.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logOf := map[string]eventLogRow{}
 	for _, log := range logs {
@@ -177,7 +177,7 @@ func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	}
 }
 
-// insertBatch is how many deliveries one statement inserts.
+// insertBatch is the maximum number of deliveries that one statement inserts.
 const insertBatch = 500
 
 // insertDeliveries inserts new deliveries. A delivery with an epoch gets a lease.
@@ -201,7 +201,8 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 }
 
 // ClaimDeliveries implements ports.Deliveries. It does not wait for a fan-out, which locks webhooks
-// while it inserts their deliveries. While it waited, it would hold slots that it does not use.
+// while it inserts their deliveries. While ClaimDeliveries waited, it would hold slots that it does
+// not use.
 func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
 	var claimed ports.Claimed
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
@@ -278,16 +279,16 @@ type deliveryKey struct {
 	ID        string `bun:"type:uuid"`
 }
 
-// openRow holds the first due deliveries of a webhook without an unexpired lease. It also holds the
-// time of the webhook's next try that is not due yet.
+// openRow holds the first due deliveries of a webhook that have no unexpired lease. It also holds
+// the time of the webhook's next try that is not due yet.
 type openRow struct {
 	WebhookID string
 	Due       string    `bun:",nullzero"` // ids, with a space between them
 	Next      time.Time `bun:",nullzero"`
 }
 
-// openDeliveries finds the pending deliveries of webhooks without an unexpired lease. For each
-// webhook it reads only the beginning of an index, so a long backlog does not make it slower.
+// openDeliveries finds, for each webhook, the pending deliveries that have no unexpired lease. For
+// each webhook it reads only the beginning of an index, so a long backlog does not make it slower.
 func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]openRow, error) {
 	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").

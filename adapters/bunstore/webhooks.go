@@ -108,7 +108,7 @@ func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
 	return log.LastSequence, err
 }
 
-// logOf returns the end of an account's log. It is zero if the account has no events.
+// logOf returns the end of an account's log. The result is zero if the account has no events.
 func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
 	var log eventLogRow
 	err := tx.NewSelect().Model(&log).Where("el.account_id = ?", owner).Scan(ctx)
@@ -226,7 +226,8 @@ func dropClaims(ctx context.Context, tx bun.IDB, owner, id string) error {
 	return err
 }
 
-// failPending ends the pending deliveries of a webhook that is being disabled, and emits the event.
+// failPending ends the pending deliveries of a webhook that is being disabled, and emits the event
+// that the webhook is disabled.
 func failPending(ctx context.Context, tx bun.IDB, owner, id string, reason webhook.Reason) error {
 	emit(ctx, owner, webhook.DisabledEvent(id, reason))
 	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("status = ?", string(webhook.Failed)).Set("epoch = epoch + 1").Set("leased_until = 0").
@@ -288,7 +289,7 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 const maxDisorder = 10 * time.Minute
 
 // positionAt returns the sequence number just before the first event at or after a time. The log
-// can have millions of events, so a binary search finds events that are certainly earlier.
+// can have millions of events, so a binary search first skips events that are certainly earlier.
 func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
 	at = storedTime(at)
 	earlier, end := log.DroppedSequence, log.LastSequence

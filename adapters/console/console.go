@@ -180,7 +180,7 @@ type removal struct {
 	ApplicationName, ApplicationID string // each is empty if it is not known
 }
 
-// applicationName is the setting of a mail platform with the name of the application that
+// applicationName is the setting of a mail platform that holds the name of the application that
 // administrators approve.
 const applicationName = "application_name"
 

@@ -47,8 +47,8 @@ func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || canonicalName(h.Name) != owner || owner == "" {
 			continue
 		}
-		// Only exact duplicates of TXT records are dropped. If the same text is split into strings
-		// in two ways, receivers of mail see two records.
+		// A TXT record is dropped only if an earlier record is an exact duplicate. If two records
+		// split the same text into different strings, receivers of mail see two records.
 		isDuplicate := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
 		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], isDuplicate) {
 			continue
@@ -163,9 +163,8 @@ func displayName(name string) string {
 	return "."
 }
 
-// txtContent returns the bytes of a TXT record, as one text, although a record can have several
-// strings. parts are in the presentation format of package miekg/dns, where \DDD and \c stand for
-// one byte.
+// txtContent joins the strings of a TXT record into one text. parts are in the presentation format
+// of package miekg/dns, where \DDD and \c stand for one byte.
 func txtContent(parts []string) string {
 	var b strings.Builder
 	for _, p := range parts {

@@ -106,7 +106,7 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 		case err != nil:
 			continue
 		case !mode.noEDNS && (m.Rcode == wire.RcodeFormatError || m.Rcode == wire.RcodeNotImplemented):
-			// The server does not support EDNS: the attempt is repeated without it.
+			// The server does not support EDNS: the attempt is repeated without EDNS.
 			mode.noEDNS = true
 			try--
 		case m.Truncated:
@@ -216,8 +216,8 @@ func isAnswerTo(msg *wire.Msg, id uint16, q question) bool {
 		strings.EqualFold(asked.Name, wire.Fqdn(q.name))
 }
 
-// messageConn sends and receives DNS messages. On a stream, each message follows its length in two
-// bytes.
+// messageConn sends and receives DNS messages. On a stream, two bytes with the length precede each
+// message.
 type messageConn struct {
 	net.Conn
 	stream bool

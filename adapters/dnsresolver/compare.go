@@ -17,9 +17,9 @@ type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
 	serving []report // the reports of the servers that serve the zone, in the order of zone.servers
-	// agrees holds the addresses whose reports agree with the largest group of agreeing servers.
-	// disagree is true if two reports differ. multiProvider is true if the difference will not
-	// disappear with time.
+	// agrees holds the addresses whose reports agree with the leading report, which is the report
+	// that agrees with the most reports. disagree is true if two reports differ. multiProvider is
+	// true if the difference will not disappear with time.
 	agrees                  map[netip.AddrPort]bool
 	disagree, multiProvider bool
 }
@@ -55,7 +55,8 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 	return compared
 }
 
-// agreesWith reports whether two servers have the same values in all sets that both returned.
+// agreesWith reports whether two servers return the same values for all questions that both
+// answered.
 func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
 
 func (r report) covers(other report) bool {
@@ -80,9 +81,9 @@ func (k key) same(a, b []string) bool {
 	}
 }
 
-// keepsDisagreeing reports whether two servers that disagree will continue to disagree. They will
-// if their SOA serials are equal, because then no update is pending. They will also if their SOA
-// records belong to different providers.
+// keepsDisagreeing reports whether two servers that disagree will continue to disagree. This is the
+// case if their SOA serials are equal, because then no update is pending. It is also the case if
+// their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
 	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
 	if len(own) == 0 || len(others) == 0 {

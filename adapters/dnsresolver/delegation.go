@@ -143,7 +143,7 @@ func isPublicSuffix(name string) bool {
 	return s == name
 }
 
-// maxParentServers is how many servers of a parent zone are asked.
+// maxParentServers is the maximum number of servers of a parent zone that are asked.
 const maxParentServers = 2
 
 // referral lists the name servers of a zone according to the parent zone or to the zone itself.
@@ -213,8 +213,8 @@ func referredHosts(m *wire.Msg, owner string) []string {
 	return slices.Compact(hosts)
 }
 
-// parentZoneServers returns up to maxParentServers addresses, each of a different server of the
-// zone that contains name. It chooses the servers at random.
+// parentZoneServers chooses up to maxParentServers servers at random from the servers of the zone
+// that contains name. It returns one address of each chosen server.
 func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.AddrPort {
 	m, err := r.queryResolvers(ctx, question{name, wire.TypeNS})
 	if err != nil || name == "" {
@@ -229,7 +229,7 @@ func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.Add
 	var out []netip.AddrPort
 	if ok {
 		hosts := hostsOf(m, apex).hosts
-		rand.Shuffle(len(hosts), func(i, chosen int) { hosts[i], hosts[chosen] = hosts[chosen], hosts[i] })
+		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 		hosts = hosts[:min(len(hosts), maxParentServers)]
 		for _, s := range r.permittedServers(hosts, r.resolveHosts(ctx, referral{hosts, m}, apex)) {
 			out = append(out, s.addrs[:min(len(s.addrs), 1)]...)

@@ -18,18 +18,18 @@ const (
 )
 
 // readDependencies reads the names outside the domain that the wanted records depend on. A DNS plan
-// needs the DMARC policy of a parent domain and the DKIM keys. readDependencies returns false if it
-// could not read one of them.
+// needs the DMARC policy of a parent domain and the DKIM keys, so readDependencies returns false if
+// it could not read these two.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var found dns.Referenced
-	var aboveOK, keysOK bool
+	var parentOK, keysOK bool
 	var wg panics.Group
 	wg.Go(func() { found.SPF = rd.readSPFTree(ctx, needs.SPF) })
-	wg.Go(func() { found.ParentDMARC, aboveOK = rd.readTexts(ctx, needs.ParentDMARC) })
+	wg.Go(func() { found.ParentDMARC, parentOK = rd.readTexts(ctx, needs.ParentDMARC) })
 	wg.Go(func() { found.Keys, keysOK = rd.readTexts(ctx, needs.Keys) })
 	wg.Go(func() { found.Exchanges = rd.checkExchanges(ctx, needs.Exchanges) })
 	wg.Wait()
-	return found, aboveOK && keysOK
+	return found, parentOK && keysOK
 }
 
 // readSPFTree reads the TXT records of an SPF tree, level by level, starting with the names in

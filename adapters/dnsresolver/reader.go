@@ -201,8 +201,8 @@ func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
 // newProbeLabel returns a random label. Only a wildcard record can have records for such a name.
 func newProbeLabel() string { return "tenantry-" + strings.ToLower(rand.Text()) }
 
-// The values of ZoneRead.Reason, which is why a read is not reliable. They are part of the API and
-// do not change.
+// The values of ZoneRead.Reason, which says why a read is not reliable. They are part of the API
+// and do not change.
 const (
 	reasonZoneCut      = "zone_cut_unknown"
 	reasonNotDelegated = dns.ReasonNotDelegated

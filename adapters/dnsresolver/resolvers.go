@@ -44,9 +44,9 @@ func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 	return out
 }
 
-// queryResolvers asks the resolvers in order and returns the first answer. It then asks the
-// resolvers that did not respond once more. It does not repeat a question that a resolver answered
-// with an error code.
+// queryResolvers asks the resolvers in order and returns the first answer. If there is no answer,
+// it asks once more the resolvers that did not respond. It does not ask a resolver again that
+// responded with an error code.
 func (r *Reader) queryResolvers(ctx context.Context, q question) (*wire.Msg, error) {
 	return r.queryResolversAs(ctx, q, modeResolver)
 }

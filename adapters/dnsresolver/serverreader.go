@@ -27,8 +27,8 @@ type serverReader struct {
 func (q question) key() key { return key{q.name, dns.Type(wire.TypeToString[q.qtype])} }
 
 // queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
-// For a name that can have a CNAME, it first asks for the CNAME. It does not do so for the domain
-// name itself, because its answers for MX and TXT contain a CNAME too.
+// For the DKIM selectors and autodiscover it asks for the CNAME first. For the domain name and
+// _dmarc it does not, because the answers for MX and TXT contain the CNAME.
 func (sr *serverReader) queryAll(ctx context.Context) {
 	for _, q := range []question{
 		{sr.read.apex, wire.TypeNS}, {sr.read.name, wire.TypeMX}, {sr.read.name, wire.TypeTXT}, {"_dmarc." + sr.read.name, wire.TypeTXT},
@@ -66,7 +66,8 @@ func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool 
 	return found[0] || found[1] || found[2]
 }
 
-// query asks the server one question, records the answer and reports whether it holds a record.
+// query asks the server one question, records the answer, and reports whether the answer holds a
+// record.
 func (sr *serverReader) query(ctx context.Context, q question) bool {
 	m, err := sr.read.reader.client.exchange(ctx, sr.addr, q, sr.read.reader.serverMode())
 	if err == nil {
@@ -133,8 +134,9 @@ func (sr *serverReader) queryNSOnce(ctx context.Context, name string) {
 	}
 }
 
-// recordAnswer records the content of an answer and reports whether it holds a record. If the
-// answer does not contain the target of a CNAME, recordAnswer asks the resolvers for the target.
+// recordAnswer records the content of an answer and reports whether the answer holds a record. If
+// the answer does not contain the target of a CNAME, recordAnswer asks the resolvers for the
+// target.
 func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Msg) bool {
 	parsed, err := parseAnswer(m, q)
 	if err == nil && parsed.pendingTarget != "" {

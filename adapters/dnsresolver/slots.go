@@ -14,8 +14,8 @@ import (
 // Limits on concurrent questions. They protect this process and the servers from overload.
 //
 // The owners of domains choose the servers of their domains, and these can be slow. Each read also
-// needs the resolvers and the registries' servers. Questions to those have separate slots, so that
-// slow servers of domains cannot use up all slots.
+// needs the resolvers and the registries' servers. Questions to the resolvers and the registries
+// have separate slots, so that slow servers of domains cannot use up all slots.
 const (
 	maxToServers  = 128
 	maxToTrusted  = 64
@@ -38,8 +38,8 @@ type slots struct {
 	addresses map[netip.AddrPort]int
 }
 
-// accountSlots describes the slots of one account: how many it holds, and the questions that wait
-// for one.
+// accountSlots holds the number of slots that one account uses, and its questions that wait for a
+// slot.
 type accountSlots struct {
 	inUse   int
 	waiting []*waiter

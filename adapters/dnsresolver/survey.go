@@ -73,7 +73,7 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 	wg.Wait()
 }
 
-// readServer asks the server at addr for the SOA, which shows whether it serves the zone.
+// readServer asks the server at addr for the SOA, which shows whether the server serves the zone.
 // Then it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
 func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) report {
 	sr := &serverReader{read: rd, addr: addr, askedNS: map[string]bool{}, report: report{

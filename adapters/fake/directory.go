@@ -195,8 +195,8 @@ func (t *state) domain(name string) (*domainState, error) {
 	return nil, refuse(fault.DomainNotFound, "the platform holds no such domain")
 }
 
-// verifiedElsewhere reports whether a different tenant has verified the domain. A test can also
-// call TakeDomain, as if a tenant outside the test had verified it.
+// verifiedElsewhere reports whether a different tenant has verified the domain, or a test has
+// called TakeDomain for the domain.
 func (p *Platform) verifiedElsewhere(t *state, name string) bool {
 	if p.takenDomains[name] {
 		return true
@@ -217,8 +217,8 @@ func (t *state) ownershipRecord(name string) dns.Record {
 	return dns.Record{Type: dns.TXT, Name: name, Content: fmt.Sprintf("MS=ms%08d", h.Sum32()%100_000_000), TTL: 3600}
 }
 
-// serviceRecords returns the MX, SPF and autodiscover records of a domain. Callers must
-// read the MX host from these records, as with Microsoft 365: its end is not part of the domain.
+// serviceRecords returns the MX, SPF and autodiscover records of a domain. As with Microsoft 365,
+// callers cannot derive the MX host from the domain and must read it from these records.
 func serviceRecords(name string) []dns.Record {
 	host := strings.ReplaceAll(strings.ReplaceAll(name, "-", ""), ".", "-") + "01b.k-v1.mx.microsoft"
 	return []dns.Record{

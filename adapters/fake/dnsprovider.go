@@ -216,46 +216,46 @@ func (p *DNSProviders) Providers(context.Context) ([]dns.Provider, error) {
 func (p *DNSProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at, found := p.held[provider+" "+credential.Secrets["token"].Reveal()]
+	account, found := p.held[provider+" "+credential.Secrets["token"].Reveal()]
 	if !found {
-		at = Refusing{}
+		account = Refusing{}
 	}
-	return countingProvider{p, at}
+	return countingProvider{p, account}
 }
 
 // countingProvider counts the calls of a provider.
 type countingProvider struct {
-	by *DNSProviders
-	at ports.DNSProvider
+	totals   *DNSProviders
+	provider ports.DNSProvider
 }
 
 func (c countingProvider) count(writes int) {
-	c.by.mu.Lock()
-	defer c.by.mu.Unlock()
-	c.by.calls++
-	c.by.writes += writes
+	c.totals.mu.Lock()
+	defer c.totals.mu.Unlock()
+	c.totals.calls++
+	c.totals.writes += writes
 }
 
 // Check implements ports.DNSProvider.
 func (c countingProvider) Check(ctx context.Context) (int, error) {
 	c.count(0)
-	return c.at.Check(ctx)
+	return c.provider.Check(ctx)
 }
 
 // Zone implements ports.DNSProvider.
 func (c countingProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	c.count(0)
-	return c.at.Zone(ctx, name)
+	return c.provider.Zone(ctx, name)
 }
 
 // Records implements ports.DNSProvider.
 func (c countingProvider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
 	c.count(0)
-	return c.at.Records(ctx, zone)
+	return c.provider.Records(ctx, zone)
 }
 
 // Apply implements ports.DNSProvider.
 func (c countingProvider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	c.count(1)
-	return c.at.Apply(ctx, zone, changes)
+	return c.provider.Apply(ctx, zone, changes)
 }

@@ -129,7 +129,7 @@ type state struct {
 	occupiedAddresses map[string]bool // addresses of objects that are not mailboxes
 	users             int
 	rules             map[string]*ruleState // by name
-	oldRules          map[string]*ruleState // the rules that lists show, nil if they show the present rules
+	frozenRules       map[string]*ruleState // the rules that lists show after FreezeRuleList, nil before
 	blockedSenders    map[string]bool       // senders that managed rules block
 	blockChanges      []BlockChange
 	trace             []traceRow

@@ -155,7 +155,7 @@ func (g *Gate) pass(ctx context.Context) bool {
 	}
 }
 
-// The values of the argument after of nextFault.
+// The values of nextFault's argument after.
 const (
 	beforeEffect = false
 	afterEffect  = true

@@ -47,8 +47,7 @@ func (r *ruleState) answer() sendlimit.Rule {
 	return out
 }
 
-// BlockChange is a change of a sender: enabled managed rules began to block its mail, or no longer
-// block it.
+// BlockChange records that managed rules began to block a sender, or stopped blocking the sender.
 type BlockChange struct {
 	Address string
 	Blocked bool
@@ -200,8 +199,8 @@ func normalized(mailboxes []string) []string {
 	return slices.Compact(out)
 }
 
-// SetRule creates or replaces a rule by its name, as a person at the platform does. A rule that it
-// creates is marked Altered, because its form differs from that of a managed rule.
+// SetRule creates or replaces a rule by its name, as a person at the platform does. A rule that
+// SetRule creates is marked Altered, because its form differs from the form of a managed rule.
 func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,16 +224,16 @@ func (p *Platform) FreezeRuleList(id tenant.GUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	t.oldRules = map[string]*ruleState{}
+	t.frozenRules = map[string]*ruleState{}
 	for name, r := range t.rules {
-		t.oldRules[name] = &ruleState{Rule: r.answer(), since: r.since}
+		t.frozenRules[name] = &ruleState{Rule: r.answer(), since: r.since}
 	}
 }
 
 // listedRules returns the rules that a list shows, by name.
 func (t *state) listedRules() map[string]*ruleState {
-	if t.oldRules != nil {
-		return t.oldRules
+	if t.frozenRules != nil {
+		return t.frozenRules
 	}
 	return t.rules
 }

@@ -24,8 +24,8 @@ type traceRow struct {
 	visibleAt time.Time
 }
 
-// Send lets a mailbox send count messages now, each to two recipients. It returns how many were
-// accepted: 0 if a rule blocks the mailbox, count otherwise.
+// Send lets a mailbox send count messages now, each to two recipients. It returns how many messages
+// were accepted: 0 if a rule blocks the mailbox, count otherwise.
 func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (sent int) {
 	return p.SendAt(id, mailbox, count, time.Time{})
 }

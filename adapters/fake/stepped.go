@@ -16,7 +16,7 @@ import (
 )
 
 // Stepper runs each call of a wrapped port as one step. CrashingProcess fails at one of the steps.
-// The Steppers of races decide in which order concurrent use cases make their steps.
+// The Stepper of a race test decides the order in which concurrent use cases make their steps.
 type Stepper interface {
 	// Step runs do, which makes the call with ctx, and returns its error.
 	Step(ctx context.Context, do func() error) error
@@ -31,7 +31,8 @@ func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (out T,
 	return out, err
 }
 
-// SteppedMailPlatform wraps a mail platform so that its calls about one domain are steps of s.
+// SteppedMailPlatform wraps a mail platform so that its calls about one domain, RemoveMailbox and
+// RemoveRule are steps of s.
 func SteppedMailPlatform(p ports.MailPlatform, s Stepper) ports.MailPlatform {
 	return steppedPlatform{p, s}
 }

@@ -93,8 +93,8 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 }
 
 // do sends a command and reports whether Redis answered. It does not stop if the caller's request
-// is cancelled, because that would count as a failure of Redis. If a batch gets no answer, do
-// returns false to all waiting callers.
+// is cancelled, because an interrupted command would count as a failure of Redis. If a batch gets
+// no answer, do returns false to all waiting callers.
 func (s *shared) do(c *command) bool {
 	session := s.session.Load()
 	b, first := session.join(c)

@@ -9,10 +9,10 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// counters holds the buckets of this process. Their times are those of a monotonic clock. To remove
-// unused buckets, it has two generations. Each use moves a bucket to current. Once per
-// longestWindow, previous is dropped and current becomes previous. All requests in a dropped bucket
-// are older than its window.
+// counters holds the buckets of this process. All times are times of a monotonic clock. Unused
+// buckets are removed with two generations of buckets. Each use puts a bucket into current. Once
+// per longestWindow, previous is dropped and current becomes previous. All requests in a dropped
+// bucket are older than its window.
 type counters struct {
 	clock func() time.Duration
 

@@ -24,7 +24,8 @@ func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) t
 	return max(left, l.shared.wait(scope, atLeast))
 }
 
-// wait returns 0 if Redis does not answer.
+// wait extends a wait in Redis and returns its remaining time. It returns 0 if Redis does not
+// answer.
 func (s *shared) wait(scope string, atLeast time.Duration) time.Duration {
 	cmd := runScript(waitScript, "wait:"+scope, atLeast.Microseconds())
 	if !s.do(cmd) {

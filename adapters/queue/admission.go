@@ -174,7 +174,7 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 // situation is what a round has to do.
 type situation struct {
 	due, lostWakeups bool     // whether there are due wake-ups, and wake-ups to rescue
-	admitted         bool     // whether wake-ups that this process has admitted have not ended
+	admitted         bool     // whether this process has admitted wake-ups that have not ended
 	later            *float64 // seconds until the next wake-up becomes due, nil if there is none
 }
 
@@ -199,8 +199,8 @@ func (s situation) next(o Options) time.Duration {
 }
 
 // idlePollInterval is the time between two rounds of a process without work. A process without
-// handlers can add a wake-up without a signal to the rounds. This interval is the longest delay
-// until a round finds it.
+// handlers adds wake-ups but triggers no round. A round finds such a wake-up after this interval at
+// the latest.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) situation(ctx context.Context) (s situation, err error) {
@@ -231,9 +231,9 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// record stores the ends of handlers. It returns the seconds until the first of their wake-ups
-// becomes due again: for a retry, or because the job was woken while the handler ran. It returns
-// nil if none becomes due again.
+// record stores that handlers have ended. Their wake-ups become due again for a retry, or because
+// the job was woken while the handler ran. record returns the number of seconds until the first of
+// them becomes due, or nil if none does.
 func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil

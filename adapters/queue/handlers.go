@@ -22,8 +22,8 @@ type handlers map[string]ports.Handler
 
 // newHandlers returns the handlers of w, and a handler for each periodic. A periodic job enqueues
 // its next wake-up before it runs, so that a failure does not end the series. wakeupID returns the
-// id of the wake-up for a time. newHandlers fails if a kind has two handlers or an interval is not
-// positive.
+// id of the wake-up for a run at a time. newHandlers fails if a kind has two handlers or an
+// interval is not positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
 	all := handlers{}
 	for kind, handle := range w.Handlers {
@@ -116,8 +116,8 @@ func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.W
 	return handler(context.WithValue(ctx, traceparentKey{}, w.Trace), w)
 }
 
-// withTrace returns w with the traceparent of the request that caused it. If a handler enqueues w,
-// that is the request that caused the handler's own job.
+// withTrace returns w with the traceparent of the request that caused w. If a handler enqueues w, w
+// gets the traceparent of the handler's own wake-up.
 func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	if w.Trace != "" {
 		return w

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue implements ports.Worker: it enqueues wake-ups and calls a job's handler when its
-// wake-up is due. Accounts are served round-robin, each with a limited share of the handlers.
+// Package queue implements ports.Worker: it enqueues wake-ups and calls the handler of a job when a
+// wake-up of the job is due. Accounts are served round-robin, each with a limited share of the
+// handlers.
 //
 // There are two implementations. River keeps wake-ups in PostgreSQL, for any number of replicas,
 // and executes them with the library River. Local keeps them in memory, for the single process of
@@ -40,8 +41,9 @@ type Options struct {
 	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. It
 	// doubles with every failure, up to 60 times RetryDelay.
 	RetryDelay time.Duration
-	// PollInterval is how often River checks, while it has work, whether handlers in other
-	// processes have ended, 250 ms by default. Local ignores it.
+	// PollInterval is the time between two checks of River for handlers that ended in other
+	// processes, 250 ms by default. River checks only while it has work. Local ignores
+	// PollInterval.
 	PollInterval time.Duration
 }
 
@@ -69,7 +71,7 @@ func (o Options) retryDelay(failures int) time.Duration {
 }
 
 // unknownKindDelay is the retry delay of wake-ups for which this process has no handler. A newer
-// replica may have one.
+// replica may have a handler.
 const unknownKindDelay = time.Minute
 
 // fairnessGroup returns the group whose share of the handlers a wake-up uses: the account, or the

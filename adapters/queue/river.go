@@ -37,9 +37,9 @@ type River struct {
 	stopAdmission context.CancelFunc // nil before Start
 }
 
-// OpenRiver connects to a database that Migrate has prepared. The caller must call Close. It fails
-// with ErrNotMigrated if migrations are missing. It also fails if an option is out of range, if the
-// URL is invalid, or if the database cannot be reached.
+// OpenRiver connects to a database that Migrate has prepared. The caller must call Close. OpenRiver
+// fails with ErrNotMigrated if migrations are missing. It also fails if an option is out of range,
+// if the URL is invalid, or if the database cannot be reached.
 func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -126,9 +126,9 @@ func (r *River) assemble() error {
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
-	// Replicas that start together each run a periodic job and enqueue its next run. The id of its
-	// wake-up is the time of the next run, so the queue keeps only one of these wake-ups. This is
-	// also true while a run is in progress.
+	// Replicas that start together each run a periodic job, and each enqueues the next run. The id
+	// of a wake-up is the time of its run, so the queue keeps only one wake-up for each run, even
+	// while the previous run is in progress.
 	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err
@@ -204,7 +204,8 @@ func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
 	return r.admission.finish(&finished{job: j.Args, retry: retry, delay: delay})
 }
 
-// errStopped is the result of a River job whose end is not recorded. Its wake-up is admitted again.
+// errStopped is the result of a River job whose end is not recorded. The wake-up of the job is
+// admitted again.
 var errStopped = errors.New("the queue has stopped")
 
 // Stop implements ports.Worker.

@@ -138,7 +138,7 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: counted.Waiting + 1, Late: max(counted.Late, now.Sub(waiting.At))}
 		}
 	}
-	return slices.SortedFunc(maps.Values(kinds), func(a, counted ports.Backlog) int { return strings.Compare(a.Kind, counted.Kind) })
+	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
 // nextAt returns the time at which the next wake-up becomes due. It returns false if there is none.

@@ -55,7 +55,7 @@ SELECT
 
 // admitWakeups admits due wake-ups and returns them. It takes one wake-up of each fairness group,
 // then the second of each, and so on. $1 is the id of the River client, $2 its maximum number of
-// handlers, which the client divides among the groups.
+// handlers, which the statement divides among the groups.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.
@@ -113,8 +113,8 @@ const deleteEndedWakeups = `
 DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
 WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
 
-// rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. Then
-// the process of the wake-up has died, or its River job is lost.
+// rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. The
+// process that admitted such a wake-up has died, or its River job is lost.
 const rescueWakeups = `
 UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
 WHERE (kind, id) IN (

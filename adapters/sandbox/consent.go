@@ -57,27 +57,27 @@ func (c *controller) consent(r *http.Request) (any, error) {
 
 // connect submits page after page until the tenant is connected. It returns a failedFlow if a page
 // shows an error.
-func (b *browser) connect(ctx context.Context, start page, username string) error {
+func (b *browser) connect(ctx context.Context, current page, username string) error {
 	confirmed := false
 	for range maxFlowPages {
-		if start.status != http.StatusOK {
-			return failedFlow{start.heading, start.status}
+		if current.status != http.StatusOK {
+			return failedFlow{current.heading, current.status}
 		}
-		if start.form == nil {
+		if current.form == nil {
 			if confirmed {
 				return nil
 			}
-			return failedFlow{start.heading, start.status}
+			return failedFlow{current.heading, current.status}
 		}
-		decision := start.form.fill(username)
+		decision := current.form.fill(username)
 		confirmed = decision == "connect"
-		next, err := b.submit(ctx, start.form)
+		next, err := b.submit(ctx, current.form)
 		if err != nil {
 			return err
 		}
-		start = next
+		current = next
 	}
-	return failedFlow{"the connect flow did not end after the maximum number of pages", start.status}
+	return failedFlow{"the connect flow did not end after the maximum number of pages", current.status}
 }
 
 // connectLink asks the API of the service for the account's connect link.

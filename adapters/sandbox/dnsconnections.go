@@ -56,8 +56,8 @@ func (env *Environment) dnsProvider(name string) *simulator {
 }
 
 // credential returns the credential of a customer. It contains the settings and the secrets of the
-// ready line. A setting or secret that the simulator issues for this customer replaces the one with
-// the same name.
+// ready line. A setting or secret that the simulator issues for this customer replaces the setting
+// or secret of the ready line with the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)
@@ -98,8 +98,9 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 	return issued, nil
 }
 
-// seedDNS connects the seeded account to zones.Seeded, and to the DNS provider whose plugin is
-// under development. It returns the zones that it creates at this provider, keyed by provider.
+// seedDNS connects the seeded account to the DNS provider zones.Seeded, and to the DNS provider
+// whose plugin is under development. It creates zones at the second provider and returns their
+// names, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.running() {

@@ -75,24 +75,24 @@ type Environment struct {
 	dns       *zones.Server
 	tenants   *tenantList
 	addresses *addresses
-	zonesURL  string // of the API through which simulators edit zones
+	zonesURL  string // base URL of the API through which simulators edit zones
 	servers   []*loopbackServer
 
 	simulatorsMu sync.RWMutex
-	simulators   []*simulator // RestartSimulator replaces one
+	simulators   []*simulator // RestartSimulator replaces an element
 }
 
 // Start starts the DNS server and the simulators. If it fails, it stops everything that it has
 // started.
 func Start(ctx context.Context, o Options) (*Environment, error) {
-	w := &Environment{options: o, log: o.Log}
-	if w.log == nil {
-		w.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	env := &Environment{options: o, log: o.Log}
+	if env.log == nil {
+		env.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	if err := w.start(ctx); err != nil {
-		return nil, errors.Join(err, w.Close())
+	if err := env.start(ctx); err != nil {
+		return nil, errors.Join(err, env.Close())
 	}
-	return w, nil
+	return env, nil
 }
 
 func (env *Environment) start(ctx context.Context) error {

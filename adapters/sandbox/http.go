@@ -155,7 +155,8 @@ func (env *Environment) route(mux *http.ServeMux, fallback call) http.Handler {
 	})
 }
 
-// allowedMethod returns a method that mux accepts for the path of r, whatever the method of r is.
+// allowedMethod returns a method, other than the method of r, that mux accepts for the path of r.
+// It returns false if there is none.
 func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := *r

@@ -47,8 +47,8 @@ func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args 
 	firstLine := make(chan []byte, 1)
 	started := &process{ended: make(chan struct{})}
 	started.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
-	// The context is not cancelled with ctx, because the simulator must outlive the call that
-	// starts it. stop ends the process.
+	// The process does not end with ctx, because the simulator must outlive the call that starts
+	// it. stop ends the process.
 	started.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
 	started.cmd.Args[0], started.cmd.Env = name, environment()
 	started.cmd.SysProcAttr = processAttributes()

@@ -54,9 +54,9 @@ func (s *simulator) stop() {
 // kindMail is the kind of mail platforms in the plugin catalog.
 const kindMail = "mail"
 
-// startSimulators starts the simulators of all plugins that have one. For mail platforms, it starts
-// only the simulator of the one that the service calls. zonesURL is the base URL of the API through
-// which simulators read and edit zones.
+// startSimulators starts the simulators of all plugins that have one. If Options.MailPlatform is
+// set, it skips the simulators of all other mail platforms. zonesURL is the base URL of the API
+// through which simulators read and edit zones.
 func (env *Environment) startSimulators(ctx context.Context, zonesURL string) error {
 	list, err := catalog(env.options.PluginDir)
 	if err != nil {
@@ -112,7 +112,7 @@ func (env *Environment) RestartSimulator(ctx context.Context, name string) error
 }
 
 func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL string) (*simulator, error) {
-	// Open fails if the plugin's file was changed.
+	// Open fails if the file does not have the checksum of the catalog.
 	files, err := verified.Open(filepath.Join(env.options.PluginDir, filepath.Base(p.File)), p.SHA256)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL s
 	return s, nil
 }
 
-// runSimulator starts the simulator of the plugin, which is the program exe, and reads its ready
+// runSimulator starts the program exe as the simulator of a plugin, and reads the simulator's ready
 // line.
 func (env *Environment) runSimulator(ctx context.Context, program plugin, exe, zonesURL string) (*simulator, error) {
 	data, err := filepath.Abs(filepath.Join(env.options.DataDir, "simulators", program.Name))
@@ -158,8 +158,8 @@ func (env *Environment) runSimulator(ctx context.Context, program plugin, exe, z
 	return s, nil
 }
 
-// parseReadyLine decodes the ready line of the plugin name. It fails if the line names a different
-// provider, or if the address is not on loopback.
+// parseReadyLine decodes a ready line. It fails if the provider in the line is not name, or if the
+// URL in the line is not on loopback.
 func (s *simulator) parseReadyLine(line []byte, name string) error {
 	if err := json.Unmarshal(line, &s.ready); err != nil {
 		return fmt.Errorf("ready line: %w", err)

@@ -67,8 +67,8 @@ func (c *Clock) set(now time.Time) error {
 const anyPort = "127.0.0.1:0"
 
 // addresses stores the address of the control interface and of each simulator, keyed by provider.
-// They keep their addresses after a restart, so links and credentials that contain an address stay
-// valid.
+// The control interface and the simulators keep their addresses after a restart, so links and
+// credentials that contain an address stay valid.
 type addresses struct {
 	path string
 	all  map[string]string
@@ -104,7 +104,7 @@ type tenantList struct {
 	list []tenantEntry
 }
 
-// tenantEntry is a tenant. It shows the tenant at its creation and is not updated.
+// tenantEntry describes a tenant at its creation. It is not updated.
 type tenantEntry struct {
 	TenantID string `json:"tenant_id"`
 	Admin    string `json:"admin"`

@@ -21,7 +21,7 @@ func (env *Environment) simulatorAPI() http.Handler {
 	return env.route(mux, noSuchCall)
 }
 
-// hosted returns the zones of a provider, including their veiled records.
+// hosted returns the zones of a provider, including their veiled records (see package zones).
 func (env *Environment) hosted(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	if !q.Has("provider") {

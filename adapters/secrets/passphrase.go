@@ -77,8 +77,8 @@ func (d *Decrypter) Decrypt(from io.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// derivedOnce is an identity that stores the key of the last header. The derivation of a key is
-// slow on purpose.
+// derivedOnce is an age.Identity that caches the key of the last header, because the derivation of
+// a key is slow on purpose.
 type derivedOnce struct {
 	age.Identity
 	header []*age.Stanza

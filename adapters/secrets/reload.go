@@ -49,9 +49,9 @@ func (s *Sealer) ringWithKey(id uint32) *keyring {
 	return s.ring.Load()
 }
 
-// reloadChanged reads the file if its file info differs from the last time. It calls Stat before it
-// reads. If the file is written between the two calls, the next check therefore finds that the file
-// has changed. The caller holds s.mu.
+// reloadChanged reads the file if its file info has changed since the last check. It calls Stat
+// before it reads. If the file is written between the two calls, the next check therefore finds
+// that the file has changed. The caller holds s.mu.
 func (s *Sealer) reloadChanged() {
 	info, err := os.Stat(s.path)
 	if err != nil {

@@ -23,7 +23,7 @@ const scope = "github.com/tenantry/tenantry/adapters/telemetry"
 // CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
 	Provider string
-	// Log receives a line for each call that got no answer.
+	// Log receives a line for each call that failed, see severity.
 	Log *slog.Logger
 	// CustomerData allows tenant ids, domains and addresses in spans. They are never in metrics or
 	// in the log.
@@ -31,7 +31,7 @@ type CallOptions struct {
 }
 
 // Calls returns the interceptor that measures the calls of one provider. It records each call as a
-// span and in the histogram tenantry.provider.call.duration. It logs each call without an answer.
+// span and in the histogram tenantry.provider.call.duration. It logs each call that failed.
 func Calls(options CallOptions) (wire.Interceptor, error) {
 	tracer := otel.Tracer(scope)
 	duration, err := otel.Meter(scope).Float64Histogram("tenantry.provider.call.duration",
@@ -68,8 +68,8 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 }
 
 // severity returns whether a call with this error is logged as failed, and the level of the log
-// line. A refusal is an answer, so it is not logged. A call that its caller cancelled is not logged
-// either.
+// line. The outcomes Refused and NotReady are answers of the provider, so a call with such an
+// outcome is not logged. A call that its caller cancelled is not logged either.
 func severity(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:

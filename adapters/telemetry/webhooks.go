@@ -46,8 +46,8 @@ func NewWebhooks() (*Webhooks, error) {
 	return w, nil
 }
 
-// RecordTry counts a try. lag is the time since the event if it was the first try, and negative
-// otherwise.
+// RecordTry counts a try. lag is the time since the event for the first try, and negative for later
+// tries.
 func (w *Webhooks) RecordTry(ctx context.Context, r webhook.Response, lag time.Duration) {
 	result := resultRejected
 	switch {

@@ -3,9 +3,9 @@
 // Package webhookhttp sends the messages of webhooks over HTTP.
 //
 // A customer chooses the URL, so a message could be used to reach the internal network of the
-// service. Sender therefore checks the address of each connection when it is made, after the host
-// name was resolved. It follows no redirects and uses no proxy. It uses only the status and the
-// Retry-After of an answer, and ignores the body.
+// service. Sender therefore checks the address of each connection after the host name was resolved,
+// when the connection is made. It follows no redirects and uses no proxy. It uses only the status
+// and the Retry-After of an answer, and ignores the body.
 package webhookhttp
 
 import (
@@ -210,7 +210,8 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	return r, nil
 }
 
-// maxRetryAfter is the largest number of seconds that retryAfter returns. Callers wait less.
+// maxRetryAfter limits a Retry-After in seconds, so that the duration does not overflow. Callers
+// wait less.
 const maxRetryAfter = 1 << 30
 
 // retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.

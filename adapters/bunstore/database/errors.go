@@ -32,7 +32,7 @@ var (
 	errPoolExhausted = fmt.Errorf("%w: all connections are in use", errUnavailable)
 )
 
-// UnavailableRetry is after how long a caller may try again if the database does not answer.
+// UnavailableRetry is the time after which a caller may try again if the database does not answer.
 const UnavailableRetry = 5 * time.Second
 
 // Translate classifies an error of a database. If the caller's context has ended, it returns the
@@ -52,8 +52,8 @@ func Translate(ctx context.Context, err error) error {
 }
 
 // contextError returns the reason why ctx has ended, or nil. The driver checks the deadline with
-// its own timer, which may fire just before the timer of ctx. The deadline is therefore compared
-// with the time.
+// its own timer, which may fire just before the timer of ctx. contextError therefore compares the
+// deadline with the current time.
 func contextError(ctx context.Context) error {
 	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
@@ -150,8 +150,8 @@ func unavailableFault(err error) error {
 	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(UnavailableRetry, "%s", detail), err)
 }
 
-// Wrap adds the operation to an error of a database, see Translate and unavailableFault. It returns
-// nil for nil.
+// Wrap converts a database error with Translate and unavailableFault, and prefixes the operation.
+// It returns nil for nil.
 func Wrap(ctx context.Context, operation string, err error) error {
 	if err == nil {
 		return nil

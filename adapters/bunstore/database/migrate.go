@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// migrationLock is the advisory lock that replicas hold while they migrate, so that they do so one
-// after another. The number is arbitrary.
+// migrationLock is the advisory lock that a replica holds while it migrates, so that only one
+// replica migrates at a time. The number is arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
 // Migrate applies the migrations that the database lacks. It fails with ErrTooOld if the schema
@@ -32,8 +32,8 @@ func (d *DB) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Two processes that start on one SQLite file may both run this. Init and the migrations can
-	// run twice.
+	// Two processes that start on one SQLite file may both migrate it. That is safe, because Init
+	// and the migrations can run twice.
 	return d.retry(ctx, "migrate", func() error {
 		if err := m.Init(ctx); err != nil {
 			return err
@@ -79,8 +79,8 @@ func (d *DB) migrator() (*migrate.Migrator, error) {
 	if IsPostgres(d) {
 		types = map[string]string{"uuid": "uuid", "ts": "timestamptz", "json": "jsonb", "bytes": "bytea"}
 	}
-	// The option below marks a migration after it ran. By default bun marks it before, so a
-	// migration that failed would count as applied.
+	// WithMarkAppliedOnSuccess marks a migration as applied after it ran. By default bun marks a
+	// migration before it runs, so a migration that failed would count as applied.
 	return migrate.NewMigrator(d.DB, set, migrate.WithTemplateData(types),
 		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true)), nil
 }
@@ -109,8 +109,7 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
 var ErrTooOld = errors.New("this tenantry is too old for the database")
 
 // checkRelease returns ErrTooOld if the schema requires a newer release. A migration that this
-// binary does not know is no reason for an error: each release also runs on the schema of the next
-// one.
+// binary does not know is not an error: each release also runs on the schema of the next release.
 func (d *DB) checkRelease(ctx context.Context) error {
 	var oldest []int
 	err := d.Run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {

@@ -83,7 +83,7 @@ type DB struct {
 	// admits one writer at a time on SQLite. It is nil on PostgreSQL.
 	connSlots, writeSlot chan struct{}
 
-	execMode pgx.QueryExecMode // of PostgreSQL's driver
+	execMode pgx.QueryExecMode // how PostgreSQL's driver runs prepared reads
 }
 
 // Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if the schema
@@ -185,8 +185,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
-// sqliteDSN returns the driver's address of a file. Transactions of this address take the write
-// lock when they begin. SQLite cannot turn a reading transaction into a writing one while a
+// sqliteDSN returns the address of a database file for the driver. Transactions take the write lock
+// when they begin, because SQLite cannot turn a reading transaction into a writing one while a
 // different transaction writes.
 func sqliteDSN(path string, inMemory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {

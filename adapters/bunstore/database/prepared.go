@@ -17,9 +17,9 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// PreparedRead is a SELECT with constant text, which has $1 and $2 in place of its values. The
-// database parses and plans the text once per connection, which is most of the work of a short
-// read. Use it for reads that nearly every request makes.
+// PreparedRead is a SELECT with constant text, in which $1 and $2 stand for the values. The
+// database parses and plans the text once per connection. Parsing and planning are most of the work
+// of a short read. Use it for reads that nearly every request makes.
 type PreparedRead struct {
 	text, table string
 
@@ -39,9 +39,9 @@ func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
 	return &PreparedRead{text: q.String(), table: q.GetTableName()}
 }
 
-// readExecMode reads from the URL how PostgreSQL's driver runs prepared reads. The driver keeps
-// their plans unless the URL's parameter default_query_exec_mode forbids it. Some connection
-// poolers require that.
+// readExecMode reads from the URL how PostgreSQL's driver runs prepared reads. The driver caches
+// the plans unless the URL's parameter default_query_exec_mode forbids it. Some connection poolers
+// do not support cached plans.
 func (d *DB) readExecMode(url string) error {
 	if !IsPostgres(d) {
 		return nil
@@ -99,9 +99,9 @@ func eachRow(rows interface {
 	return rows.Err()
 }
 
-// readPostgres bypasses database/sql, which would allocate memory for each value. That would take a
-// fifth of the time of reading a list. readPostgres retries on a different connection if a pooled
-// connection died while idle, for example because the server restarted.
+// readPostgres bypasses database/sql, which would allocate memory for each value. The allocations
+// would take a fifth of the time of reading a list. readPostgres retries on a different connection
+// if a pooled connection died while idle, for example because the server restarted.
 func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) (err error) {
 	for range d.Stats().MaxOpenConnections + 1 {
 		if err = d.readOnConn(ctx, p, scanRow, values); !errors.Is(err, driver.ErrBadConn) {

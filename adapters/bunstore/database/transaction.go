@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is how often a statement or transaction is tried if it conflicts with a concurrent one.
-// A retry is safe, because the database rolls back a transaction that has a conflict.
+// maxTries is the maximum number of attempts at a statement or transaction that conflicts with a
+// concurrent one. A retry is safe, because the database rolls back a transaction that has a
+// conflict.
 const maxTries = 3
 
 // Func runs on the database or in a transaction. It can run more than once, so it must reset its
@@ -100,7 +101,7 @@ func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 // LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
 // conflicts with the locks of foreign key checks. The transaction therefore waits for the
 // transactions that are adding children of these rows. It waits before it acquires other locks, so
-// that those transactions cannot wait for it.
+// that the transactions cannot deadlock.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("UPDATE OF ?", bun.Ident(table))

@@ -38,7 +38,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Each runs a test on each kind of database. url returns the URL of an empty one.
+// Each runs a test on each kind of database. url returns the URL of an empty database.
 func Each(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	for _, kind := range Kinds() {
 		t.Run(kind.Name, func(t *testing.T) { run(t, kind.URL) })

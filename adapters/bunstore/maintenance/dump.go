@@ -187,8 +187,8 @@ func applied(ctx context.Context, db bun.IDB) (names []string, err error) {
 
 // Rows calls each with every row of a table, as a JSON array in the order of its columns. each may
 // keep row.
-func (n *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {
-	query := n.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
+func (s *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) error) error {
+	query := s.tx.NewSelect().TableExpr("?", bun.Ident(t.Name))
 	for _, column := range t.Columns {
 		query = query.ColumnExpr("?", bun.Ident(column.Name))
 	}

@@ -71,7 +71,7 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 		return nil, err
 	}
 	i.Mode = info.Mode().Perm()
-	if f, err := os.Open(i.File); err != nil { // SQLite's own error has no reason
+	if f, err := os.Open(i.File); err != nil { // SQLite's own error does not say why
 		return nil, err
 	} else if err := f.Close(); err != nil {
 		return nil, err
@@ -189,12 +189,12 @@ func (i *Inspection) Ahead(ctx context.Context) (time.Duration, bool, error) {
 	if !database.IsPostgres(i.db) {
 		return 0, false, nil
 	}
-	var there time.Time
+	var serverTime time.Time
 	began := time.Now()
-	if err := i.db.NewRaw("SELECT clock_timestamp()").Scan(ctx, &there); err != nil {
+	if err := i.db.NewRaw("SELECT clock_timestamp()").Scan(ctx, &serverTime); err != nil {
 		return 0, true, operatorError("", err)
 	}
-	return there.Sub(began.Add(time.Since(began) / 2)), true, nil
+	return serverTime.Sub(began.Add(time.Since(began) / 2)), true, nil
 }
 
 // operatorError describes the problem for the operator. The servers' messages do not hold the

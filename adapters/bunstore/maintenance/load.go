@@ -22,10 +22,11 @@ import (
 )
 
 // seededTables already have rows in a new database, because migrations insert them. Load replaces
-// these rows by the rows of the backup.
+// these rows with the rows of the backup.
 var seededTables = []string{"plans", "schema_release"}
 
-// auditTable keeps the rows of the new database in addition to the rows of the backup.
+// auditTable is the only table in which Load keeps the rows of the new database, in addition to the
+// rows of the backup.
 const auditTable = "audit_events"
 
 // UnknownMigrations returns the applied migrations that this release does not have.
@@ -42,7 +43,7 @@ func UnknownMigrations(applied []string) ([]string, error) {
 // ErrNotEmpty reports that a database is not empty.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// Empty returns ErrNotEmpty if a table holds data.
+// Empty returns ErrNotEmpty if a table holds rows. It ignores auditTable and seededTables.
 func Empty(ctx context.Context, db *database.DB) error {
 	tables, err := Tables(ctx, db)
 	if err != nil {
@@ -120,7 +121,8 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Fits returns an error if this database does not have a backup's table or one of its columns.
+// Fits returns an error if this database lacks the table t of a backup, or a column of t with the
+// same kind.
 func (l *Loading) Fits(t Table) error {
 	at := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
 	if at < 0 {

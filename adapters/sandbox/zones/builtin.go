@@ -18,8 +18,9 @@ type hosting struct {
 // Seeded is the provider of the zones that each sandbox has. The contract of the sandbox names it.
 const Seeded = "cloudflare"
 
-// hostings are the providers that can host a zone, keyed by id. A provider is recognised by the
-// names of its name servers. All these names resolve to the address of the sandbox's DNS server.
+// hostings are the providers that can host a zone, keyed by id. The service recognises a provider
+// by the names of its name servers. All these names resolve to the address of the sandbox's DNS
+// server.
 var hostings = map[string]hosting{
 	Seeded:      {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
 	atRegistrar: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
@@ -29,8 +30,7 @@ var hostings = map[string]hosting{
 const otherZone = "sandbox-dns.test"
 
 // hostingOf returns the hosting of a provider. The name servers of a provider that is not in
-// hostings are below otherZone. The plugin of such a provider can be one that an operator has
-// added.
+// hostings are below otherZone. Such a provider can come from a plugin that an operator has added.
 func hostingOf(provider string) hosting {
 	if h, ok := hostings[provider]; ok {
 		return h

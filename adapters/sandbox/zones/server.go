@@ -113,8 +113,8 @@ func (s *Server) reply(question *wire.Msg) *wire.Msg {
 	return answer
 }
 
-// answer adds the records for a question to m. It follows CNAMEs across zones. depth is the number
-// of flattened CNAMEs that led to this question. The caller holds the lock.
+// answer adds the records for a question to reply. It follows CNAMEs across zones. depth is the
+// number of flattened CNAMEs that led to this question. The caller holds the lock.
 func (s *Store) answer(reply *wire.Msg, name string, qtype uint16, depth int) {
 	reply.Authoritative = true
 	for range maxLinks + 1 {

@@ -132,8 +132,8 @@ func (s *Store) Records(name string) ([]Record, error) {
 	return append(append([]Record{}, stored.Records...), s.veiledAsServed(s.zones[name])...), nil
 }
 
-// Replace replaces all records of a zone, except the SOA and NS records of its apex. The server
-// answers with the new records when Replace returns.
+// Replace replaces all records of a zone, except the SOA and NS records of its apex. It removes
+// veiled records. The server answers with the new records when Replace returns.
 func (s *Store) Replace(name string, records []Record) error {
 	name = strings.ToLower(name)
 	s.mu.Lock()
