@@ -16,7 +16,7 @@ import (
 const (
 	// maxPages bounds a listing. A platform with a longer listing counts as broken.
 	maxPages = 1000
-	// minPageTime is the time that must remain, after a wait, to read the next page.
+	// minPageTime is the time that must remain for the next page after a wait for throttling.
 	minPageTime = 5 * time.Second
 )
 
@@ -83,8 +83,8 @@ func (l *listing) match(accounts []integration.Account) {
 	}
 }
 
-// page reads one page. If the platform throttles after the first page, page waits as long as the
-// deadline allows, because a new listing would take longer.
+// page reads one page. If the platform throttles a page after the first, page waits and retries
+// while the deadline allows it, because a new listing would take longer.
 func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
 	retry := reconcile.Once
 	if l.pages > 0 {

@@ -52,8 +52,9 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	return s.reconcile(ctx, i, read, answer)
 }
 
-// handleIncomplete handles a listing that was interrupted. It changes no connection. If no later
-// refresh continues the listing, it marks the integration as failing.
+// handleIncomplete handles a listing that was interrupted. It changes no connection. It marks the
+// integration as failing, with two exceptions: the platform throttled the first page, or a later
+// refresh continues the listing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (Refreshed, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -63,8 +64,8 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return Refreshed{}, s.recordRejection(ctx, i, read.asked, cause)
 	}
-	// Throttling is an error of the integration only if tenantry gives up: the platform does not
-	// let it read the whole list.
+	// If the platform throttles a later page and no refresh continues the listing, tenantry cannot
+	// read the whole list. Only then is throttling an error of the integration.
 	_, later := read.continueAfter(s.now())
 	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
 		if err := s.saveObserved(ctx, i.Erred(read.asked)); err != nil {
@@ -86,8 +87,9 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 }
 
 // reconcile stores the connections that follow from a complete listing. It rereads the stored
-// connections, because another refresh can have stored an older listing in the meantime. A
-// connection has the time at which its listing began, so that only a newer listing replaces it.
+// connections, because another refresh can have stored an older listing in the meantime. Each
+// changed connection is stored with the time at which the listing began, so that only a newer
+// listing replaces it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)

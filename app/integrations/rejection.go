@@ -40,7 +40,8 @@ func translateError(err error) error {
 }
 
 // recordRejection stores that a platform call rejected the credential. at is a time just before the
-// call. recordRejection returns the error for the caller.
+// call. recordRejection returns the error that the caller of the service gets. It stores nothing
+// for other errors.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, at time.Time, err error) error {
 	switch {
 	case !credentialRejected(err):

@@ -120,12 +120,12 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	return nil
 }
 
-// cachedCounts returns counts, or the error of their query, that are at most g.ttl old.
+// cachedCounts returns counts that are at most g.ttl old, or the error of their query.
 func (g *storedGauges) cachedCounts(ctx context.Context) (storedCounts, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.countedAt.IsZero() || time.Since(g.countedAt) >= g.ttl {
-		// Other scrapes share the result, so the query ignores the cancellation of this one.
+		// Other scrapes share the result, so the query ignores the cancellation of this scrape.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DatabaseTimeout)
 		defer cancel()
 		g.counts, g.err = g.queryCounts(ctx)
