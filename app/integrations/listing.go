@@ -28,19 +28,19 @@ type listing struct {
 	found          []integration.Account // the account of each mailbox, zero if there is none
 	pages          int                   // pages read so far
 	now            func() time.Time
-	asked          time.Time // when the newest page was requested
+	requestedAt    time.Time // when the newest page was requested
 	// cursor is the cursor of the next page. seen holds the cursors of earlier pages.
 	cursor string
 	seen   map[string]bool
 }
 
-func newListing(all []integration.Eligible) *listing {
-	l := &listing{indexByAddress: make(map[string]int, len(all)), found: make([]integration.Account, len(all)), seen: map[string]bool{}}
+func newListing(mailboxes []integration.Eligible) *listing {
+	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seen: map[string]bool{}}
 	// If the address of one mailbox is the principal name of another, the address wins.
-	for i, e := range all {
+	for i, e := range mailboxes {
 		l.index(e.Mailbox.PrincipalName, i)
 	}
-	for i, e := range all {
+	for i, e := range mailboxes {
 		l.index(e.Mailbox.Address, i)
 	}
 	return l
@@ -91,7 +91,7 @@ func (l *listing) page(ctx context.Context, cursor string) (page integration.Pag
 		retry.ThrottleReserve = minPageTime
 	}
 	err = reconcile.Run(ctx, retry, func(ctx context.Context) (err error) {
-		l.asked = l.now()
+		l.requestedAt = l.now()
 		page, err = l.platform.Accounts(ctx, cursor)
 		return err
 	}, nil)
@@ -111,8 +111,8 @@ const (
 type accountRead struct {
 	*listing // nil before the read has started
 
-	all   []integration.Eligible // the mailboxes
-	began time.Time
+	mailboxes []integration.Eligible
+	began     time.Time
 	// resumable is true if a later refresh may continue the read.
 	resumable bool
 	// cause is the error that interrupted the read.
