@@ -29,13 +29,13 @@ type listing struct {
 	pages          int                   // pages read so far
 	now            func() time.Time
 	requestedAt    time.Time // when the newest page was requested
-	// cursor is the cursor of the next page. seen holds the cursors of earlier pages.
-	cursor string
-	seen   map[string]bool
+	// cursor is the cursor of the next page. seenCursors holds the cursors of earlier pages.
+	cursor      string
+	seenCursors map[string]bool
 }
 
 func newListing(mailboxes []integration.Eligible) *listing {
-	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seen: map[string]bool{}}
+	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
 	// If the address of one mailbox is the principal name of another, the address wins.
 	for i, e := range mailboxes {
 		l.index(e.Mailbox.PrincipalName, i)
@@ -65,15 +65,15 @@ func (l *listing) readAll(ctx context.Context) error {
 		if page.Next == "" {
 			return nil
 		}
-		if l.seen[l.cursor] = true; l.seen[page.Next] || l.pages == maxPages {
+		if l.seenCursors[l.cursor] = true; l.seenCursors[page.Next] || l.pages == maxPages {
 			return &outcome.Error{Kind: outcome.Broken, Cause: "listing_without_end", Detail: "the list of accounts does not end"}
 		}
 		l.cursor = page.Next
 	}
 }
 
-// match keeps the accounts that belong to mailboxes. If two accounts have the same address, it
-// keeps the connected one.
+// match keeps the accounts that belong to mailboxes. If two accounts have the same address, match
+// keeps the connected account.
 func (l *listing) match(accounts []integration.Account) {
 	for _, a := range accounts {
 		i, matches := l.indexByAddress[integration.Fold(a.Address)]

@@ -109,9 +109,9 @@ type Overrides struct {
 	// sandbox sets OwnProviders, because it adds its own settings to Config.Providers. Assemble
 	// fails if one of the settings in OwnProviders is unknown.
 	OwnProviders map[string]map[string]string
-	// NameServers returns the name servers of a DNS provider in a sandbox. They are added to the
-	// name servers that the provider's plugin describes, by which the provider is detected. It may
-	// be nil.
+	// NameServers returns the name servers of a DNS provider in a sandbox. A DNS provider is
+	// detected by the name servers that its plugin describes and by these name servers. NameServers
+	// may be nil.
 	NameServers func(provider string) []string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Kind groups codes by the party that must act next. The HTTP API maps a kind to a status.
+// Kind is the class of an error. The HTTP API maps each kind to a status.
 type Kind int
 
 // The kinds, in the order of their HTTP statuses.

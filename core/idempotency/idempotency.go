@@ -164,8 +164,8 @@ var notKept = []int{401, 402, 404, 429}
 //
 //   - The answer to a successful request is kept.
 //   - A refusal (4xx) is kept if a provider or a DNS server answered the request, because the next
-//     answer may differ. It is not kept if its status is in notKept. It is also not kept if fromStore
-//     is true: the refusal then depends only on stored data, which a concurrent request can change.
+//     answer may differ. There are two exceptions: statuses in notKept, and refusals with fromStore,
+//     which depend only on stored data that a concurrent request can change.
 //   - Of any other request, only the key is kept if the request asked a provider or the DNS, or
 //     changed data. Otherwise the key is released.
 func End(status int, fromStore bool, e Effects) Result {

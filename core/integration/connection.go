@@ -11,7 +11,7 @@ import (
 // ConnectionStatus is the state of a mailbox's connection to a sending platform.
 type ConnectionStatus string
 
-// The statuses. Only one integration at a time can have a mailbox; see Held.
+// The statuses. Only one integration at a time can hold a mailbox; see Held.
 const (
 	ConnectionPending       ConnectionStatus = "pending"   // a session is open, or the platform is setting up the account
 	ConnectionConnected     ConnectionStatus = "connected" // the account exists and its grant works

@@ -28,7 +28,8 @@ import (
 type Provider struct {
 	ID    string // such as instantly
 	Title string // display name, such as Instantly
-	// AuthHosts are the hosts that its authorization URLs may use, with the port if it is not 443.
+	// AuthHosts are the hosts that the platform's authorization URLs may use, with the port if it
+	// is not 443.
 	AuthHosts []string
 	// Needs are the names of the fields that every credential must have, such as api_key.
 	Needs []string
@@ -142,8 +143,9 @@ func workspaceRequired(provider string, all []Workspace, why string) error {
 	return code.WithValues(all, "%s", why)
 }
 
-// AuthURL reports whether an authorization URL may be shown to a person. It must use https and one
-// of the hosts. Plain http is allowed for loopback addresses, which only test systems configure.
+// AuthURL reports whether an authorization URL may be shown to a person. The URL must use https and
+// one of the hosts. Plain http is allowed for loopback addresses, which only test systems
+// configure.
 func AuthURL(raw string, hosts []string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || u.Opaque != "" || !slices.Contains(hosts, u.Host) {

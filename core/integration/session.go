@@ -50,8 +50,8 @@ type Session struct {
 
 // SignIn is a session at the platform in which a person signs a mailbox in.
 type SignIn struct {
-	// ID is the session's id at the platform. It is empty for a platform without sessions. There,
-	// the account shows whether the sign-in succeeded.
+	// ID is the session's id at the platform. It is empty for a platform without sessions. At such
+	// a platform, the account shows whether the sign-in succeeded.
 	ID string
 	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
 	// once and never logged or stored.
