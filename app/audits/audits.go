@@ -4,8 +4,9 @@
 // an entry for each request whose process was killed.
 //
 // Service is the only type. List and ExportPage are for callers. Forget and EndLost are background
-// jobs. No use case writes entries. The store writes them in the transaction of a change, and
-// adapters/httpapi/guard writes them when a request ends. See docs/decisions/0036-audit-chains.md.
+// jobs. No use case writes entries. The store writes the entries of changes in the transaction of
+// the change. adapters/httpapi/guard writes the entry of a request when the request ends. See
+// docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -34,8 +35,9 @@ const (
 	// lostBatch is the maximum number of lost acts that one transaction ends. An act is the audit's
 	// record that a write has begun.
 	lostBatch = 500
-	// lostAfter is the age at which an act without an end counts as lost, unless its request still
-	// holds its Idempotency-Key. Requests without a key end sooner.
+	// lostAfter is the age at which an act without an end counts as lost. An act whose request
+	// still holds its Idempotency-Key is not lost. Requests without an Idempotency-Key end sooner
+	// than lostAfter.
 	lostAfter = time.Minute
 )
 
@@ -47,8 +49,9 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.Entr
 // errGap is the error of an export whose entries are dropped faster than they are read.
 var errGap = errors.New("entries were dropped during the export")
 
-// ExportPage returns the next entries of an export, oldest first. after is the sequence of the last
-// entry of the page before, 0 at the beginning. The end of the export is an empty page.
+// ExportPage returns the next page of an export, oldest entry first. after is the sequence number
+// of the last entry of the previous page, and 0 for the first page. An empty page is the end of the
+// export. ExportPage fails if the next entries were dropped during the export.
 func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after int64) ([]audit.Entry, error) {
 	entries, err := s.Chains.AuditExport(ctx, owner, after, exportPage)
 	if err == nil && after > 0 && len(entries) > 0 && entries[0].Sequence != after+1 {
@@ -57,7 +60,7 @@ func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after 
 	return entries, err
 }
 
-// Forget drops the entries of the days (UTC) that ended longer ago than Keep.
+// Forget drops the entries of all days (UTC) that ended more than Keep ago.
 func (s *Service) Forget(ctx context.Context) error {
 	if s.Keep == 0 {
 		return nil

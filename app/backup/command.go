@@ -5,11 +5,11 @@
 // into an empty database.
 //
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
-// the settings, the plugins, or the certificate or secret of a provider.
+// the settings, the plugins, or the operator's certificates and secrets for providers.
 //
 //   - command.go: Command, which is `tenantry backup`, and the output of both commands.
 //   - format.go: the format of the file, and the writer of its lines. manifestBuilder computes the
-//     checksums while it writes or reads lines.
+//     checksums while lines are written or read.
 //   - write.go: writeBackup, which writes a snapshot of the database into a file.
 //   - read.go: readBackup, which checks a file and passes its tables and rows to a rowSink.
 //   - restore.go: RestoreCommand, and restore, which loads a file into a database.

@@ -96,7 +96,8 @@ type backupSource struct {
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
-// backup. It also fails when the file is encrypted and there is no passphrase, or the reverse.
+// backup. It also fails when the file is encrypted and there is no passphrase, and when the file is
+// not encrypted and there is a passphrase.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
@@ -125,9 +126,8 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 }
 
 // restore checks the whole backup first and then loads it. It writes the keyset file just before it
-// commits the rows. If the rows were committed first and restore then failed, the service could
-// start without their keyset. It would create a new keyset, which cannot decrypt the values in the
-// database.
+// commits the rows. If it committed the rows first and then failed, the database would hold
+// encrypted values without the keyset that decrypts them.
 func restore(ctx context.Context, c settings.Config, source backupSource) (backupInfo, error) {
 	info, err := source.read(discardSink{})
 	if err != nil {
@@ -164,8 +164,9 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 }
 
 // loadBackup loads the rows in one transaction and writes the keyset file. If the commit fails,
-// loadBackup does not remove the keyset file, because the database may have committed and only its
-// answer was lost. A second restore accepts this file, because it is the keyset of the backup.
+// loadBackup does not remove the keyset file: the database may have committed the rows although its
+// answer was lost. A second restore accepts the keyset file, because it has the keyset of the
+// backup.
 func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source backupSource, info backupInfo) error {
 	return maintenance.Load(ctx, db, info.header.Migrations, func(ctx context.Context, loader *maintenance.Loading) error {
 		loaded, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: info.header.Version})
@@ -203,7 +204,7 @@ func writeKeyset(path string, keyset []byte) error {
 	return nil
 }
 
-// discardSink discards all rows, for a backup that is only info.
+// discardSink discards all rows. restore uses it to check a backup before it loads the rows.
 type discardSink struct{}
 
 func (discardSink) beginTable(maintenance.Table) error { return nil }

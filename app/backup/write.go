@@ -25,31 +25,31 @@ import (
 // writeBackup writes a backup of the database and the keyset into the file with this name. It
 // writes a temporary file in the same folder and renames it at the end, so that the name never
 // belongs to an incomplete backup. It fails when name exists and force is not set.
-func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (b backupInfo, err error) {
+func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (info backupInfo, err error) {
 	if err := checkTarget(name, force); err != nil {
-		return b, err
+		return info, err
 	}
 	db, err := openExistingDatabase(ctx, c)
 	if err != nil {
-		return b, err
+		return info, err
 	}
 	defer func() { _ = db.Close() }()
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-") // mode 0600
 	if err != nil {
-		return b, cli.WithFix(fmt.Errorf("write backup: %w", err), "check that the folder exists and that this user can write to it")
+		return info, cli.WithFix(fmt.Errorf("write backup: %w", err), "check that the folder exists and that this user can write to it")
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	b, err = writeContent(ctx, c, db, f, passphrase)
+	info, err = writeContent(ctx, c, db, f, passphrase)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return b, err
+		return info, err
 	}
 	if err := checkTarget(name, force); err != nil { // another process may have created name since the first check
-		return b, err
+		return info, err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
-		return b, fmt.Errorf("write backup: %w", err)
+		return info, fmt.Errorf("write backup: %w", err)
 	}
-	return b, syncFolder(filepath.Dir(name))
+	return info, syncFolder(filepath.Dir(name))
 }
 
 // checkTarget returns an error when name is a folder, or when it exists and force is not set.
@@ -93,17 +93,17 @@ func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB,
 
 // writeContent writes a snapshot of db into f, encrypted when there is a passphrase, and syncs f
 // to disk.
-func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, passphrase secret.Text) (b backupInfo, err error) {
+func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, passphrase secret.Text) (info backupInfo, err error) {
 	var to io.Writer = f
 	var encrypted io.WriteCloser
 	if !passphrase.Empty() {
 		if encrypted, err = secrets.Encrypt(f, passphrase); err != nil {
-			return b, err
+			return info, err
 		}
 		to = encrypted
 	}
 	err = maintenance.TakeSnapshot(ctx, db, func(ctx context.Context, snapshot *maintenance.Snapshot) (err error) {
-		b, err = writeSnapshot(ctx, c, snapshot, to)
+		info, err = writeSnapshot(ctx, c, snapshot, to)
 		return err
 	})
 	if err == nil && encrypted != nil {
@@ -112,35 +112,35 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 	if err == nil {
 		err = f.Sync()
 	}
-	return b, err
+	return info, err
 }
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
 // snapshot began. Keys are only added to a keyset and never removed. The keyset therefore has every
 // key that a value in the snapshot needs.
-func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer) (b backupInfo, err error) {
-	b.keyset, err = secrets.ReadKeyset(c.KeysetFile)
+func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer) (info backupInfo, err error) {
+	info.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {
-		return b, wiring.KeysetError(c.KeysetFile, err)
+		return info, wiring.KeysetError(c.KeysetFile, err)
 	}
 	scheme, _, _ := strings.Cut(c.DatabaseURL, ":")
-	b.header = backupHeader{backupFormat, cli.Version, time.Now().UTC().Truncate(time.Second), databaseKind(scheme), snapshot.Migrations}
-	w, err := newBackupWriter(to, b.header, b.keyset)
+	info.header = backupHeader{backupFormat, cli.Version, time.Now().UTC().Truncate(time.Second), databaseKind(scheme), snapshot.Migrations}
+	w, err := newBackupWriter(to, info.header, info.keyset)
 	if err != nil {
-		return b, fmt.Errorf("write backup: %w", err)
+		return info, fmt.Errorf("write backup: %w", err)
 	}
 	for _, t := range snapshot.Tables {
 		if err := w.beginTable(t); err != nil {
-			return b, fmt.Errorf("write backup: %w", err)
+			return info, fmt.Errorf("write backup: %w", err)
 		}
 		if err := snapshot.Rows(ctx, t, w.writeRow); err != nil {
-			return b, fmt.Errorf("write backup: %w", err)
+			return info, fmt.Errorf("write backup: %w", err)
 		}
 	}
-	if b.manifest, err = w.finish(); err != nil {
-		return b, fmt.Errorf("write backup: %w", err)
+	if info.manifest, err = w.finish(); err != nil {
+		return info, fmt.Errorf("write backup: %w", err)
 	}
-	return b, nil
+	return info, nil
 }
 
 // databaseKind returns the name of a database in the header: sqlite or postgres.

@@ -84,7 +84,8 @@ func SomeFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// mayBeEmpty has the flags whose value may be empty: a text that nobody needs, or that is removed.
+// mayBeEmpty has the flags whose value may be empty, because the text is optional or an empty value
+// removes it.
 var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
 // RefuseEmpty returns a usage error when a flag has an empty value. A script passes an empty value

@@ -94,8 +94,9 @@ func ExitCode(err error) int {
 	}
 }
 
-// fixes maps an error code to the fix that an operator can apply. It has the codes whose default
-// text, Code.About, is written for callers of the API.
+// fixes maps an error code to the fix that an operator can apply. For a code without an entry, the
+// fix is Code.About. fixes therefore has the codes whose About is written only for callers of the
+// API.
 var fixes = map[string]string{
 	fault.InvalidRequest.Name:        "correct the value and run the command again; --help lists the flags",
 	fault.AccountNotFound.Name:       "`tenantry account list` shows all accounts",

@@ -106,9 +106,9 @@ func devCommand() *cobra.Command {
 
 // devConfig returns the settings of a sandbox. They differ from the defaults in three ways. Circuit
 // breakers stay open for only 2 s, because users of a sandbox often cause failures on purpose. The
-// service stops within 20 s, because the simulators stop after it. Webhooks may send to this
-// machine. The settings file and variables override these values, and the flags of dev override
-// both.
+// service stops within 20 s, because the simulators stop after the service. Webhooks may send to
+// this machine. The settings file and variables override these values, and the flags of dev
+// override both.
 func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if flags == nil {
 		flags = pflag.NewFlagSet("dev", pflag.ContinueOnError)
@@ -139,9 +139,9 @@ func devConfig(flags *pflag.FlagSet, o devOptions) (settings.Config, error) {
 // devLogFile is the name of the log in the data folder.
 const devLogFile = "log.json"
 
-// devLog returns the logger of a sandbox without --json, and the function that closes its file. The
-// file in the data folder gets all records of the configured level. The terminal gets only warnings
-// and errors, because each request writes a record.
+// devLog returns the logger of a sandbox without --json, and the function that closes the log file.
+// The file in the data folder gets all records of the configured level. The terminal gets only
+// warnings and errors, because each request writes a record.
 func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, nil, err
@@ -258,8 +258,9 @@ func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 }
 
 // writeEnv writes the file env, with the variables that a shell needs to call the API. Only its
-// owner can read it, because it contains the API key. If the file exists, it keeps the tenant in
-// it. That tenant may be connected by now, and r lists only tenants that are not connected.
+// owner can read it, because it contains the API key. If the file already exists, writeEnv keeps
+// the tenant that the file names. This tenant may be connected by now, and r lists only tenants
+// that are not connected.
 func writeEnv(folder string, r sandbox.Ready) error {
 	tenant := ""
 	if len(r.Tenants) > 0 {

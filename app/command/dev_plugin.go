@@ -25,11 +25,11 @@ const rebuildInterval = time.Second
 // kindMail is the kind of mail platforms in the plugin catalog.
 const kindMail = "mail"
 
-// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The sandbox copies its program
-// into its own plugin folder at the start and after each new build.
+// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. The program of the plugin is
+// copied into the plugin folder of the sandbox at the start and after each new build.
 type pluginUnderDevelopment struct {
 	name    string
-	kind    string             // its kind in the plugin catalog, such as kindMail
+	kind    string             // the plugin's kind in the catalog, such as kindMail
 	program string             // the path of the program that the author builds
 	built   string             // the file that a new build changes: the program, or the manifest of its files
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
@@ -45,8 +45,8 @@ type fileState struct {
 	size     int64
 }
 
-// programOf returns the program in the folder of a plugin: the file with the name of the folder. If
-// dir is a file, it is the program.
+// programOf returns the absolute path of a plugin's program. If dir is a folder, the program is the
+// file in dir that has the name of the folder. Otherwise dir is the program.
 func programOf(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -118,8 +118,9 @@ func sumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// rebuilt reports whether the plugin was built again. If the file has changed since the last check,
-// the build may still be writing it. rebuilt then returns false, and the next check compares again.
+// rebuilt reports whether the plugin was built again. If the built file has changed since the last
+// check, the build may still be writing the file. rebuilt then returns false, and the next check
+// compares again.
 func (p *pluginUnderDevelopment) rebuilt() bool {
 	now, err := p.state()
 	if err != nil || now != p.seen {
@@ -162,8 +163,8 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 	}
 }
 
-// useRebuilt returns a function for watch. It makes the running service and the simulator use the
-// new program, and tells the user.
+// useRebuilt returns a function for watch. The function makes the running service and the simulator
+// use the new program, and tells the user. If that fails, it logs a warning.
 func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
 	log *slog.Logger, tell func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {

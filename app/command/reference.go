@@ -32,7 +32,8 @@ type pluginDoc struct {
 	} `json:"fields"`
 }
 
-// referenceCommand writes docs/configuration.md in `make generate`.
+// referenceCommand returns the command `tenantry reference`. `make generate` writes its output to
+// docs/configuration.md.
 func referenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference",

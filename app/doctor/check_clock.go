@@ -51,9 +51,9 @@ func (e *examination) clock(ctx context.Context) finding {
 }
 
 // platformClockOffset returns how far the mail platform's clock is ahead of this machine's clock.
-// It reads the Date header of a response from the first host that the plugin names. The header has
-// only whole seconds, so platformClockOffset adds half a second, the mean of the lost fraction. It
-// returns false when it could not read a time.
+// It reads the Date header of a response from the URL in the first setting of the plugin whose name
+// ends in _url. The header has only whole seconds, so platformClockOffset adds half a second, the
+// mean of the lost fraction. It returns false when it could not read a time.
 func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, bool) {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 // this time the operator can create, register and roll out a new credential.
 const expiryWarning = 30 * 24 * time.Hour
 
-// credentials checks the operator's own secrets and certificates: whether their files can be read,
-// and when they expire.
+// credentials checks the operator's secrets and certificates for the mail platform, and the TLS
+// certificate of the service: whether their files can be read, and when they expire.
 func (e *examination) credentials(context.Context) finding {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
@@ -167,8 +167,9 @@ func (e *examination) keyset(ctx context.Context) finding {
 	return passed("%s opens (mode %#o)", path, info.Mode().Perm())
 }
 
-// missingKeyset distinguishes a first start from a lost keyset. `tenantry serve` creates a new
-// keyset in both cases. After a loss, the new keyset cannot decrypt the secrets in the database.
+// missingKeyset distinguishes a first start from a lost keyset. It fails when the database has
+// accounts: a new keyset could not decrypt the values that an earlier keyset encrypted. `tenantry
+// serve` creates a keyset only if the database has no encrypted values.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {

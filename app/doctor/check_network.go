@@ -23,8 +23,8 @@ import (
 // does not use a zone that a plugin names, because it must also work when plugins fail.
 const probeZone = "iana.org"
 
-// dns queries each resolver and the authoritative servers of probeZone. It uses the reader with
-// which the service reads customers' domains.
+// dns queries each resolver and the authoritative servers of probeZone, with the same DNS reader
+// that the service uses for customers' domains.
 func (e *examination) dns(ctx context.Context) finding {
 	c := e.config
 	if problem := cmp.Or(e.settingProblems["dns_resolvers"], e.settingProblems["dns_mode"], e.settingProblems["dns_port"]); problem != "" {

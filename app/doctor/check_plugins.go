@@ -70,7 +70,8 @@ func limitsInForce(host *pluginhost.Host) string {
 	return "no plugin runs"
 }
 
-// providerSettings checks that each setting of a provider is one that its plugin has.
+// providerSettings checks that each provider with settings has a plugin, and that the plugin
+// defines each of the settings.
 func (e *examination) providerSettings(context.Context) finding {
 	host, err := e.pluginHost()
 	if err != nil {

@@ -71,11 +71,11 @@ func skipped(other string) finding {
 
 // examination is one run of doctor. Its checks share one database connection and one plugin host.
 // The first call of openDatabase or pluginHost opens the resource, and later calls return the same
-// one.
+// resource.
 type examination struct {
 	config settings.Config
-	// settingProblems maps the name of an invalid setting to its problem. A check reports each of
-	// them.
+	// settingProblems maps the name of each invalid setting to its problem. The check that uses the
+	// setting reports the problem.
 	settingProblems map[string]string
 	openDatabase    func() (*maintenance.Inspection, error)
 	pluginHost      func() (*pluginhost.Host, error)
@@ -83,8 +83,8 @@ type examination struct {
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when an invalid setting belongs
-// to no check.
+// newExamination returns an examination of the settings. It fails when no check reports the problem
+// of an invalid setting.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events reads the logs of events. A caller can wait until there is an event that it has
-// not read.
+// Package events reads the logs of events. A caller can wait for the next event.
 //
 // Start reading at Service.List. watch.go wakes the callers that wait.
 package events
@@ -26,10 +25,10 @@ type Service struct {
 	watch watch
 }
 
-// List returns a page of the account's log. If the page is empty, List waits until there is an
-// event for it, but at most for the duration wait. List passes each wait to idle, which must call
-// it. idle can release resources that other requests need before the wait, and acquire them again
-// after it. List fails if idle fails.
+// List returns a page of the account's log. If the page is empty, List waits for an event, but at
+// most for the duration wait. List passes each wait to idle as a function, which idle must call.
+// Before the call, idle can release resources that other requests need. After the call, idle can
+// acquire the resources again. List fails if idle fails.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
 	page, err := s.Events.LoggedEvents(ctx, owner, q)
 	if err != nil || wait == 0 {

@@ -38,8 +38,8 @@ type waiter struct {
 	woken chan bool // receives eventArrived or endedWithoutEvent
 }
 
-// wait returns true when the log of the account is longer than after. It returns false when ctx
-// ends or the service stops.
+// wait returns true when the account's log has an event after the position after. It returns false
+// when ctx ends or the service stops.
 func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64) bool {
 	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
 	if !s.addWaiter(self) {
@@ -54,7 +54,8 @@ func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64)
 	}
 }
 
-// addWaiter starts the goroutine for the first waiter. It returns false if the service stops.
+// addWaiter adds a waiter. For the first waiter it starts the goroutine. It returns false if the
+// service has been stopped.
 func (s *Service) addWaiter(added *waiter) bool {
 	w := &s.watch
 	w.mu.Lock()
@@ -80,14 +81,14 @@ func (w *watch) remove(ended *waiter) {
 	delete(w.waiters, ended)
 }
 
-// end wakes all waiters without an event.
+// end ends the waits of all waiters without an event.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for waiting := range w.waiters {
 		waiting.wake(endedWithoutEvent)
 	}
-	clear(w.waiters) // the goroutine ends
+	clear(w.waiters) // without waiters, the goroutine ends
 }
 
 // Stop ends all waits. A later call of List does not wait.
@@ -136,7 +137,8 @@ func (w *watch) owners(served map[*waiter]bool) (owners []access.AccountID) {
 	return slices.Compact(owners)
 }
 
-// wakeAfter wakes the callers whose logs end after the position at which they wait.
+// wakeAfter wakes the callers whose account's log has an event after the caller's position. last
+// holds the position of the last event of each account.
 func (w *watch) wakeAfter(served map[*waiter]bool, last map[access.AccountID]int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

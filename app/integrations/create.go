@@ -15,9 +15,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Create tests a credential and stores it with a new integration, which it returns. If the
-// credential fails the test, Create stores nothing. It fails with unknown_provider,
-// invalid_request, provider_credential_rejected, or a code of integration.Reach.Choose.
+// Create tests a credential, stores it with a new integration, and returns the integration. If the
+// credential fails the test, Create stores nothing. Create fails with unknown_provider,
+// invalid_request, provider_credential_rejected, an error of integration.Reach.Choose, or an error
+// of the platform.
 func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[View]) (View, error) {
 	credential, err := s.Platforms.Read(ctx, input.Provider, input.APIKey)
 	if err != nil {
@@ -40,7 +41,8 @@ func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[Vie
 	return s.add(ctx, i, credential, answer)
 }
 
-// testCredential tests a credential in the requested workspace, and returns the workspace.
+// testCredential tests a credential and returns its workspace. The workspace is the one that the
+// input names, else the one in the credential, else the choice of integration.Reach.Choose.
 func (s *Service) testCredential(ctx context.Context, input New, credential secret.Credential) (integration.Workspace, error) {
 	workspaceID := input.WorkspaceID
 	if workspaceID == "" {
@@ -61,7 +63,8 @@ func check(ctx context.Context, platform ports.SendingPlatform) (reach integrati
 	return reach, err
 }
 
-// nameCredential adds to an invalid_request that the invalid field is api_key.
+// nameCredential adds the name of the invalid field, api_key, to an invalid_request of the
+// platform. It returns any other error unchanged.
 func nameCredential(err error) error {
 	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err

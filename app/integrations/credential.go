@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// workspaceField is the field of every credential that names the workspace. It is not stored with
-// the credential but in the integration's row.
+// workspaceField is the credential field with the id of the workspace. The id is stored in the
+// integration's row, not with the credential.
 const workspaceField = "workspace_id"
 
 // associatedData binds a sealed credential to the row of its integration, its provider and its
@@ -30,8 +30,8 @@ func (s *Service) seal(i integration.Integration, credential secret.Credential) 
 	return s.Sealer.Seal(plain, associatedData(i))
 }
 
-// openPlatform returns a client of the platform that uses the integration's credential. It fails
-// with Unreadable.
+// openPlatform decrypts the integration's credential and returns a client of the platform that uses
+// the credential. It fails with Unreadable.
 func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
 	plain, err := s.Sealer.Open(sealed, associatedData(i))
 	if err != nil {

@@ -16,12 +16,13 @@ import (
 )
 
 // Disconnect removes a mailbox's account from the platform. An account that no longer exists counts
-// as removed. If the outcome of the removal is unknown and a read still finds the account, the
-// connection stays `disconnecting`. The mailbox can connect through a different integration only
-// after a retry or a refresh has resolved the outcome.
+// as removed. If the outcome of the removal stays unknown, the connection stays `disconnecting`.
+// Until a retry or a refresh has resolved the outcome, the mailbox cannot connect through a
+// different integration.
 //
 // It fails with integration_not_found, mailbox_not_found, provider_timeout,
-// provider_credential_rejected, or capability_not_supported for an account that still exists.
+// provider_credential_rejected, or another error of the platform. If the account exists and the
+// integration cannot remove accounts, it fails with capability_not_supported.
 func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[Disconnected]) (Disconnected, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -47,8 +48,8 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 }
 
 // EndAll disconnects a mailbox from all integrations of the account, because the mailbox is about
-// to be removed. If an integration cannot remove the account, the account stays at its platform.
-// This happens when the integration lacks the capability or the platform rejects its credential.
+// to be removed. If an integration lacks the capability to remove accounts, or the platform rejects
+// its credential, the account stays at the platform and EndAll does not fail.
 func (s *Service) EndAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
 	all, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {
@@ -121,8 +122,8 @@ func (r *removal) removeAccount(ctx context.Context, id string) (Disconnected, e
 	}
 }
 
-// remove calls the platform. If the outcome is unknown, it reads the account, and calls the
-// platform once more if the account still exists. To remove an account twice is harmless.
+// remove removes the account at the platform. If the outcome is unknown, remove reads the account.
+// If the account still exists, remove tries once more. Removing an account twice is harmless.
 func (r *removal) remove(ctx context.Context, id string) error {
 	err := r.callRemove(ctx, id)
 	if err == nil || outcome.ChangedNothing(err) {
@@ -165,7 +166,7 @@ func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error
 	return d, nil
 }
 
-// saveTries is how often a save is tried when concurrent changes prevent it.
+// saveTries is the maximum number of attempts to save a connection that concurrent requests change.
 const saveTries = 5
 
 // save stores the connection. If a concurrent request changed the stored connection, save

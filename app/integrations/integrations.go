@@ -8,11 +8,11 @@
 // mailbox at one integration. A session is one sign-in of a mailbox by a person.
 //
 // Start reading at Service in integrations.go. Credentials are created in create.go, tested in
-// test.go and sealed in credential.go. A session starts in session_begin.go, is checked in
-// session_status.go, and ends there or in schedule.go. Refreshes compare a platform's accounts with
-// the stored connections: refresh.go, with the paged list in listing.go. The periodic jobs are in
-// schedule.go, and the handling of rejected credentials is in rejection.go. disconnect.go removes
-// the account of a mailbox from a platform.
+// test.go and sealed in credential.go. A session starts in session_begin.go and is checked in
+// session_status.go. A check can end the session; schedule.go ends expired sessions. Refreshes
+// compare a platform's accounts with the stored connections: refresh.go, with the paged list in
+// listing.go. The periodic jobs are in schedule.go, and the handling of rejected credentials is in
+// rejection.go. disconnect.go removes the account of a mailbox from a platform.
 package integrations
 
 import (
@@ -90,7 +90,7 @@ type Begun struct {
 // The statuses of a refresh.
 const (
 	RefreshCompleted = "completed"
-	RefreshPartial   = "partial" // the listing was interrupted: nothing was changed
+	RefreshPartial   = "partial" // the listing was interrupted; no connection was changed
 )
 
 // Refreshed is the result of Refresh.

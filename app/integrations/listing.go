@@ -16,7 +16,7 @@ import (
 const (
 	// maxPages bounds a listing. A platform with a longer listing counts as broken.
 	maxPages = 1000
-	// minPageTime is the time that must remain, after a wait, to read the next page.
+	// minPageTime is the time that must remain for the next page after a wait for throttling.
 	minPageTime = 5 * time.Second
 )
 
@@ -28,19 +28,19 @@ type listing struct {
 	found          []integration.Account // the account of each mailbox, zero if there is none
 	pages          int                   // pages read so far
 	now            func() time.Time
-	asked          time.Time // when the newest page was requested
-	// cursor is the cursor of the next page. seen holds the cursors of earlier pages.
-	cursor string
-	seen   map[string]bool
+	requestedAt    time.Time // when the newest page was requested
+	// cursor is the cursor of the next page. seenCursors holds the cursors of earlier pages.
+	cursor      string
+	seenCursors map[string]bool
 }
 
-func newListing(all []integration.Eligible) *listing {
-	l := &listing{indexByAddress: make(map[string]int, len(all)), found: make([]integration.Account, len(all)), seen: map[string]bool{}}
+func newListing(mailboxes []integration.Eligible) *listing {
+	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
 	// If the address of one mailbox is the principal name of another, the address wins.
-	for i, e := range all {
+	for i, e := range mailboxes {
 		l.index(e.Mailbox.PrincipalName, i)
 	}
-	for i, e := range all {
+	for i, e := range mailboxes {
 		l.index(e.Mailbox.Address, i)
 	}
 	return l
@@ -65,15 +65,15 @@ func (l *listing) readAll(ctx context.Context) error {
 		if page.Next == "" {
 			return nil
 		}
-		if l.seen[l.cursor] = true; l.seen[page.Next] || l.pages == maxPages {
+		if l.seenCursors[l.cursor] = true; l.seenCursors[page.Next] || l.pages == maxPages {
 			return &outcome.Error{Kind: outcome.Broken, Cause: "listing_without_end", Detail: "the list of accounts does not end"}
 		}
 		l.cursor = page.Next
 	}
 }
 
-// match keeps the accounts that belong to mailboxes. If two accounts have the same address, it
-// keeps the connected one.
+// match keeps the accounts that belong to mailboxes. If two accounts have the same address, match
+// keeps the connected account.
 func (l *listing) match(accounts []integration.Account) {
 	for _, a := range accounts {
 		i, matches := l.indexByAddress[integration.Fold(a.Address)]
@@ -83,15 +83,15 @@ func (l *listing) match(accounts []integration.Account) {
 	}
 }
 
-// page reads one page. If the platform throttles after the first page, page waits as long as the
-// deadline allows, because a new listing would take longer.
+// page reads one page. If the platform throttles a page after the first, page waits and retries
+// while the deadline allows it, because a new listing would take longer.
 func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
 	retry := reconcile.Once
 	if l.pages > 0 {
 		retry.ThrottleReserve = minPageTime
 	}
 	err = reconcile.Run(ctx, retry, func(ctx context.Context) (err error) {
-		l.asked = l.now()
+		l.requestedAt = l.now()
 		page, err = l.platform.Accounts(ctx, cursor)
 		return err
 	}, nil)
@@ -111,8 +111,8 @@ const (
 type accountRead struct {
 	*listing // nil before the read has started
 
-	all   []integration.Eligible // the mailboxes
-	began time.Time
+	mailboxes []integration.Eligible
+	began     time.Time
 	// resumable is true if a later refresh may continue the read.
 	resumable bool
 	// cause is the error that interrupted the read.

@@ -40,10 +40,10 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	defer cancel()
 	if read.listing == nil {
 		read.began = s.now()
-		if read.all, err = s.Connections.Eligible(ctx, owner, i.ID); err != nil {
+		if read.mailboxes, err = s.Connections.Eligible(ctx, owner, i.ID); err != nil {
 			return Refreshed{}, err
 		}
-		read.listing = newListing(read.all)
+		read.listing = newListing(read.mailboxes)
 	}
 	read.platform, read.now = platform, s.now
 	if read.cause = read.readAll(ctx); read.cause != nil {
@@ -52,8 +52,9 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	return s.reconcile(ctx, i, read, answer)
 }
 
-// handleIncomplete handles a listing that was interrupted. It changes no connection. If no later
-// refresh continues the listing, it marks the integration as failing.
+// handleIncomplete handles a listing that was interrupted. It changes no connection. It marks the
+// integration as failing, with two exceptions: the platform throttled the first page, or a later
+// refresh continues the listing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (Refreshed, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -61,13 +62,13 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	}
 	if credentialRejected(cause) {
 		s.reportDrift(i.Provider, integration.DriftRefused)
-		return Refreshed{}, s.recordRejection(ctx, i, read.asked, cause)
+		return Refreshed{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
-	// Throttling is an error of the integration only if tenantry gives up: the platform does not
-	// let it read the whole list.
+	// If the platform throttles a later page and no refresh continues the listing, tenantry cannot
+	// read the whole list. Only then is throttling an error of the integration.
 	_, later := read.continueAfter(s.now())
 	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
-		if err := s.saveObserved(ctx, i.Erred(read.asked)); err != nil {
+		if err := s.saveObserved(ctx, i.Erred(read.requestedAt)); err != nil {
 			return Refreshed{}, errors.Join(cause, err)
 		}
 	}
@@ -75,7 +76,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		return Refreshed{}, cause
 	}
 	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
-	for index, e := range read.all {
+	for index, e := range read.mailboxes {
 		if read.found[index].Exists() {
 			result.Count(e.Connection, e.Connection, false)
 		} else {
@@ -86,8 +87,9 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 }
 
 // reconcile stores the connections that follow from a complete listing. It rereads the stored
-// connections, because another refresh can have stored an older listing in the meantime. A
-// connection has the time at which its listing began, so that only a newer listing replaces it.
+// connections, because another refresh can have stored an older listing in the meantime. Each
+// changed connection is stored with the time at which the listing began, so that only a newer
+// listing replaces it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)
@@ -100,11 +102,11 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	}
 	var changes []integration.Connection
 	var drifts []integration.Drift
-	for index, e := range read.all {
+	for index, e := range read.mailboxes {
 		if e, exists := current[e.Mailbox.ID]; exists {
-			read.all[index] = e
+			read.mailboxes[index] = e
 		}
-		e = read.all[index]
+		e = read.mailboxes[index]
 		c, changed := integration.Reconcile(e, read.found[index], read.began)
 		result.Count(e.Connection, c, changed)
 		if !changed {
@@ -126,7 +128,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	if err != nil {
 		return Refreshed{}, err
 	}
-	i = i.Succeeded(read.asked)
+	i = i.Succeeded(read.requestedAt)
 	i.RefreshedAt = s.now()
 	i.UpdatedAt = i.RefreshedAt
 	err = reconcile.Store(ctx, func(ctx context.Context) error {

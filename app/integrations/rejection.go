@@ -39,8 +39,8 @@ func translateError(err error) error {
 	}
 }
 
-// recordRejection stores that a platform call rejected the credential. at is a time just before the
-// call. recordRejection returns the error for the caller.
+// recordRejection translates the error of a platform call for the caller. If the platform rejected
+// the credential, it first stores the rejection. at is a time just before the call.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, at time.Time, err error) error {
 	switch {
 	case !credentialRejected(err):

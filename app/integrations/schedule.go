@@ -16,12 +16,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// RefreshKind is the kind of jobs that refresh one integration. The id of the job is the
-// integration's.
+// RefreshKind is the kind of jobs that refresh one integration. The id of a job is the id of the
+// integration.
 const RefreshKind = "sending_refresh"
 
-// SessionKind is the kind of jobs that end an expired session. sessionName returns the id of the
-// job.
+// SessionKind is the kind of jobs that end an expired session. sessionName returns the id of a job.
 const SessionKind = "sending_session"
 
 const (
@@ -29,11 +28,11 @@ const (
 	// maxRefreshes, spread over the time until the next tick.
 	refreshTick  = 5 * time.Minute
 	maxRefreshes = 100
-	// sessionGrace is how long after its expiry the sweep checks a session. It is longer than any
-	// request that opens a session.
+	// sessionGrace is the time after a session's expiry from which the sweep checks the session. It
+	// is longer than any request that opens a session.
 	sessionGrace = time.Minute
-	// maxCheckDelay is how long after its expiry a session stays pending if the platform cannot be
-	// reached for a final check.
+	// maxCheckDelay limits how long an expired session stays pending while the platform cannot be
+	// reached for the final check.
 	maxCheckDelay = time.Hour
 	// maxSessions is how many sessions one sweep queues.
 	maxSessions = 1000
@@ -73,15 +72,15 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 	return wakeups, err
 }
 
-// refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. The
-// service's clock may be hours ahead of it in the sandbox.
+// refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. In the
+// sandbox, the service's clock may be hours ahead of the machine's clock.
 func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
 	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(after)}
 }
 
-// refreshDue refreshes one integration. It stores errors of the platform; the next scheduled
-// refresh tries again. It returns internal errors, so that the queue retries. A listing that the
-// platform throttles is continued later.
+// refreshDue refreshes one integration. It does not return errors of the platform; the next
+// scheduled refresh tries again. It returns internal errors, so that the queue retries. A listing
+// that the platform throttles is continued later.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partial.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
@@ -134,8 +133,9 @@ func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, ma
 	return ignorePlatformError(check.end(ctx))
 }
 
-// end ends an expired session. A session that never had a link ends at once. Any other session ends
-// after a last check at the platform, or without the check once maxCheckDelay has passed.
+// end ends an expired session. A session that never had a link ends at once. For any other session,
+// end first checks the session at the platform. If the check fails, the session ends only once
+// maxCheckDelay has passed.
 func (sc sessionCheck) end(ctx context.Context) error {
 	if sc.session.Opened {
 		_, err := sc.check(ctx)

@@ -20,20 +20,20 @@ import (
 )
 
 // openTimeout is how long a session without a link blocks other sessions of the mailbox. It is
-// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. If a
-// request takes longer than openTimeout, a different request can replace its session. The slow
-// request then fails and returns no link.
+// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. A
+// different request can replace the session of a request that takes longer than openTimeout. The
+// slow request then fails and returns no link.
 const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it calls the platform. Therefore only one of several concurrent requests calls the
-// platform, and every valid link belongs to a stored session, even after a crash. If an earlier
-// session of the mailbox has expired but is still pending, Begin checks it for the last time and
-// ends it.
+// before it asks the platform for the link. Therefore only one of several concurrent requests asks
+// for a link, and every valid link belongs to a stored session, even after a crash. If an earlier
+// session of the mailbox has expired but is still pending, Begin first checks the earlier session
+// for the last time and ends it.
 //
-// It fails, in this order and before the platform is called, with integration_not_found,
+// Before it asks for the link, it fails, in this order, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
-// mailbox_already_connected_elsewhere, or oauth_session_pending. It then fails with an error of the
+// mailbox_already_connected_elsewhere, or oauth_session_pending. It also fails with an error of the
 // platform.
 func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[Begun]) (Begun, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
@@ -61,7 +61,7 @@ func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID s
 }
 
 // checkAllowed makes the checks that need only stored state. If several concurrent requests pass
-// them, reserve accepts only one.
+// these checks, reserve accepts only one of the requests.
 func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.Eligible) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFu
 
 func (s *Service) limit() time.Duration { return cmp.Or(s.Limit, workLimit) }
 
-// sessionOpener takes a session from its stored row to its link.
+// sessionOpener gets the link of a session whose row is stored.
 type sessionOpener struct {
 	*Service
 	platform     ports.SendingPlatform
@@ -96,9 +96,10 @@ type sessionOpener struct {
 	connectionID string // id for a new connection, if there is none yet
 }
 
-// reserve stores the session's row. In this process, only one request at a time stores a row for a
-// mailbox at an integration. reserve refuses the others with oauth_session_pending. earlier holds
-// the integration and the mailbox. endEarlier sets its session.
+// reserve ends an expired session of the mailbox and stores the row of the new session. In this
+// process, only one request at a time stores a row for a mailbox at an integration. reserve refuses
+// the other requests with oauth_session_pending. earlier holds the integration and the mailbox;
+// endEarlier sets earlier.session.
 func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform ports.SendingPlatform) (*sessionOpener, error) {
 	i := earlier.integration
 	// Without this check the other requests would wait for a row lock, each with a database
@@ -132,8 +133,8 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 
 // endEarlier ends a session of the mailbox that has expired but is still pending. It first checks
 // the session at the platform, because a person may have signed in since the last check. It returns
-// the mailbox as it is afterwards. It does not end a session without a link, because BeginSession
-// replaces such a session.
+// the mailbox with the resulting connection. It does not end a session without a link, because
+// BeginSession replaces such a session.
 func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
@@ -172,8 +173,8 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 	return begun, nil
 }
 
-// start asks the platform for a link. Before that, it keeps the mark of the mailbox's account in
-// the session. If the mark has changed later, a person has signed in.
+// start asks the platform for a link. Before that, start stores the mark of the mailbox's account
+// in the session. If a later check finds a different mark, a person has signed in.
 func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
@@ -231,8 +232,8 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 }
 
 // restoredConnection returns the connection as it was before the session. It returns nil if the
-// stored connection is not pending. Then the session has not changed the connection, or a refresh
-// has changed it since.
+// stored connection is not pending: either the session has not changed the connection, or a refresh
+// has changed the connection since.
 func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (*integration.Connection, error) {
 	e, err := o.Connections.EligibleMailbox(ctx, o.integration.AccountID, o.integration.ID, o.eligible.Mailbox.ID)
 	if err != nil || e.Connection.Status != integration.ConnectionPending {

@@ -19,7 +19,7 @@ import (
 // to all callers together.
 const minCheckInterval = 3 * time.Second
 
-// Status returns a session. An open session is checked at the platform first. It fails with
+// Status returns a session. It first checks an open session at the platform. It fails with
 // integration_not_found, mailbox_not_found, oauth_session_not_found, or an error of the platform.
 func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
@@ -45,7 +45,7 @@ type sessionCheck struct {
 	sealed      []byte
 	eligible    integration.Eligible
 	session     integration.Session
-	// final makes the session end with this check, even if the platform may still complete it.
+	// final makes this check end the session, even if the platform may still complete the session.
 	final bool
 }
 
@@ -61,7 +61,7 @@ func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mai
 	return sc, err
 }
 
-// check reads the progress of an open session, and stores its end.
+// check reads the progress of an open session. If the session has ended, check stores the end.
 func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
 	platform, err := sc.openPlatform(sc.integration, sc.sealed)
 	if err != nil {
@@ -79,8 +79,8 @@ func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
 }
 
 // readProgress reads the progress of the sign-in at the platform. If the platform has no sign-in
-// sessions, it reads the account instead. It also reads the account before it ends an expired
-// session.
+// sessions, readProgress reads the account instead. It also reads the account before it ends an
+// expired session, and after a successful sign-in.
 func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingPlatform) (next integration.Session, seen integration.Account, err error) {
 	next, now := sc.session, sc.now()
 	var progress integration.Progress

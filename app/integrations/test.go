@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Test checks the credential at the platform, stores the result and returns it. A rejected
+// Test checks the credential at the platform, and stores and returns the result. A rejected
 // credential is a result, not an error. Test fails with integration_not_found, or when the platform
 // cannot be reached.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Tested]) (Tested, error) {

@@ -42,9 +42,10 @@ type Rotated struct {
 }
 
 // Authenticate returns the caller that the Authorization headers of a request identify. from is the
-// address of the request. It fails with invalid_auth_header, missing_api_key or invalid_api_key. If
-// the key exists but is revoked, expired or used from an address that its bounds exclude,
-// Authenticate returns the error together with the caller, so that the audit can name the account.
+// address of the request. It fails with invalid_auth_header, missing_api_key or invalid_api_key. A
+// key that exists can still be rejected: it is revoked, it has expired, or its bounds exclude the
+// address. Then Authenticate returns the error together with the caller, so that the audit can name
+// the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {
@@ -74,10 +75,11 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 	return caller, nil
 }
 
-// Rotate replaces the caller's key and returns the new one. It fails with access_denied when email
+// Rotate replaces the caller's key and returns the new key. It fails with access_denied when email
 // is not the address of a member of the caller's account.
 //
-// Only the key selects the account, not the address.
+// The account is always the account of the key, even if the address belongs to members of several
+// accounts.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (Rotated, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {

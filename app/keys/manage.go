@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// New is the input of Create. Tenants, Networks and ExpiresAt are optional.
+// New is the input of Create. Empty Tenants or Networks and a nil ExpiresAt set no bound.
 type New struct {
 	Name                      string
 	Scopes, Tenants, Networks []string
@@ -75,9 +75,9 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, 
 	return created, nil
 }
 
-// Renew replaces the secret of a key of the account. The old secret works for the duration overlap.
-// Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key allows more
-// than the caller's key.
+// Renew replaces the secret of a key of the account. The old secret keeps working for the duration
+// overlap. Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key
+// allows more than the caller's key.
 func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[Issued]) (Issued, error) {
 	key, err := s.managed(ctx, caller, id)
 	if err != nil {
@@ -126,8 +126,9 @@ func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, a
 	return key, nil
 }
 
-// managed returns a key that the caller may change. The bounds of a key never change, so the check
-// stays valid until the change.
+// managed returns a key that the caller may change, and fails with key_not_found or
+// insufficient_scope. The bounds of a key never change, so the permission that managed checked is
+// still valid when the caller changes the key.
 func (s *Service) managed(ctx context.Context, caller access.Caller, id string) (access.Key, error) {
 	key, err := s.Issued.AccountKey(ctx, caller.Account.ID, id)
 	if err != nil {

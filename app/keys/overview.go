@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Profile reads what an account has and which providers it can use.
+// Profile reads the Overview of accounts.
 type Profile struct {
 	Tenants     ports.Tenants
 	Platforms   ports.SendingPlatforms
@@ -22,7 +22,7 @@ type Profile struct {
 	Connections ports.DNSConnections
 }
 
-// Overview is what an account has, and the providers that it can use.
+// Overview has the number of tenants of an account, and the providers that the account can use.
 type Overview struct {
 	TenantsHeld      int // all tenants of the account, even those that the key may not use
 	SendingPlatforms []integration.Provider

@@ -22,7 +22,7 @@ type Uses struct {
 	Log   *slog.Logger
 
 	mu      sync.Mutex
-	unsaved map[string]time.Time // by the key's id
+	unsaved map[string]time.Time // by key id, in whole minutes
 }
 
 // note records that a key was used at a time.
@@ -37,7 +37,7 @@ func (u *Uses) note(keyID string, at time.Time) {
 	}
 }
 
-// last returns the later of the stored last use of a key and the last use in this process.
+// last returns the last use of a key: stored, or a later use that this process has not stored yet.
 func (u *Uses) last(keyID string, stored time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()

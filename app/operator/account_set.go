@@ -42,7 +42,7 @@ func setAccountCommand() *cobra.Command {
 			}
 			stored, err := stored.Normalized()
 			if err != nil {
-				return stored, cli.Usage(err) // the earlier values are valid, so it is one of the flags
+				return stored, cli.Usage(err) // the stored values are valid, so the invalid value comes from a flag
 			}
 			return stored, nil
 		})

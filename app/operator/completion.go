@@ -11,7 +11,7 @@ import (
 )
 
 // completePlugins returns a completion that offers the plugins of one kind in the plugin catalog,
-// including those that the operator added.
+// including plugins that the operator added.
 func completePlugins(kind wire.Kind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := settings.Load(cmd.Flags(), nil)

@@ -135,9 +135,9 @@ func isSecretName(name string) bool {
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// providerRows returns the settings of the providers: first those that a plugin describes, then
-// those that are set but that no plugin describes. The value of a described setting is never a
-// secret, because a setting for a secret is the path of a file. The value of an undescribed
+// providerRows returns the settings of the providers: first the settings that a plugin describes,
+// then settings that are set but not described by a plugin. The value of a described setting is
+// never a secret, because a setting for a secret is the path of a file. The value of an undescribed
 // setting can be a misplaced secret.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow

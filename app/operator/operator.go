@@ -17,13 +17,14 @@
 //     managed tenants, withdrawing them, and removing managed transport rules.
 //   - dnsconnection.go: DNS connections. dnsconnection_add.go adds one, dnsconnection_form.go
 //     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
-//   - dns.go: putting back the DNS changes of a provisioning run.
+//   - dns.go: undoing the DNS changes of a provisioning run.
 //   - plugin.go: the plugin catalog. For authors of plugins: plugin_new.go writes a new plugin,
-//     pluginmanifest.go its manifest, and plugintest.go runs the checks.
-//   - keyset.go: the keys that seal secrets.
+//     pluginmanifest.go lists a plugin's files with their checksums, and plugintest.go runs the
+//     conformance suite.
+//   - keyset.go: the keys that encrypt stored secrets.
 //   - audit.go: the audit log. audit_verify.go: the proof of an export of audit entries.
 //   - config.go: the values of all settings.
-//   - completion.go: the names of plugins, as completions of flags.
+//   - completion.go: the shell completion of flags whose value is the name of a plugin.
 //
 // Start reading in operator.go. Then read key.go, which is one complete group of commands.
 package operator
@@ -85,7 +86,8 @@ func withService(run func(context.Context, *cobra.Command, *wiring.Service) erro
 	}
 }
 
-// assembleService assembles the services from the settings of cmd. The caller closes them.
+// assembleService assembles the services from the settings of cmd. The caller must close the
+// result.
 func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
 	c, err := settings.Load(cmd.Flags(), nil)
 	if err != nil {

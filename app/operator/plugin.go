@@ -50,8 +50,8 @@ type addedPluginRow struct {
 	PreviousVersion *string         `json:"previous_version"`
 	Title           string          `json:"title"`
 	Capabilities    []string        `json:"capabilities"`
-	Settings        []pluginSetting `json:"settings"`         // which the operator sets
-	AccountSettings []pluginSetting `json:"account_settings"` // which each account sets with its connection
+	Settings        []pluginSetting `json:"settings"`         // set by the operator
+	AccountSettings []pluginSetting `json:"account_settings"` // set by each account with its connection
 	Reaches         []string        `json:"reaches"`
 }
 

@@ -116,7 +116,7 @@ func chooseSDK(o *template.Options) error {
 			return nil
 		}
 		if folder == filepath.Dir(folder) {
-			return nil // New says what is missing
+			return nil // template.New reports what is missing
 		}
 	}
 }

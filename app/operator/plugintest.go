@@ -156,8 +156,8 @@ func (f pluginTestFlags) options(file string) (o conformance.Options, err error)
 	return o, err
 }
 
-// readTexts reads a JSON object of texts from the file that a flag names. Without a file it returns
-// nothing.
+// readTexts reads a JSON object of texts from the file that a flag names. If name is empty, it
+// returns nil.
 func readTexts(flag, name string) (texts map[string]string, err error) {
 	if name == "" {
 		return nil, nil
@@ -198,7 +198,8 @@ func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) erro
 	return cli.WithFix(errors.New("not confirmed: the provider was not called"), "answer y, or set --yes")
 }
 
-// printReport prints the last line, or the whole report as JSON.
+// printReport prints the summary, which is the last line of the output, or the whole report as
+// JSON.
 func printReport(cmd *cobra.Command, r conformance.Report) error {
 	if !cli.JSONWanted(cmd) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.Summary())

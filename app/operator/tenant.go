@@ -140,7 +140,7 @@ func tenantDayCommand() *cobra.Command {
 	return cmd
 }
 
-// tenantDay returns the time zone of a tenant and its account. When zone is not empty, it sets the
+// tenantDay returns the time zone and the account of a tenant. When zone is not empty, it sets the
 // time zone first. It returns a usage error when zone is not an IANA time zone.
 func tenantDay(ctx context.Context, store *bunstore.Store, id tenant.GUID, zone string) (string, access.AccountID, error) {
 	if zone == "" {

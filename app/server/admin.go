@@ -16,13 +16,13 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// adminHandler returns the handler of the admin endpoints: /metrics, /livez and /readyz. It has no
-// authentication, so admin_listen must not be a public address.
+// adminHandler returns the handler of the admin endpoints: /metrics, /livez and /readyz. The
+// endpoints have no authentication, so admin_listen must not be a public address.
 func adminHandler(s *wiring.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: 4, Timeout: 2 * wiring.DatabaseTimeout,
-		EnableOpenMetrics: true, // its exemplars link a data point to a trace
+		EnableOpenMetrics: true, // the exemplars of this format link a data point to a trace
 	}))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(s, w, r) })
@@ -34,9 +34,9 @@ type readinessCheck struct {
 	name string
 	// problem is empty when the check passes.
 	problem string
-	// vendor marks a check of an external vendor. Such a check never makes the service unready.
-	// Otherwise an outage of the vendor would make all replicas unready, although they can serve
-	// stored data.
+	// vendor marks a check of a plugin or an external vendor. Such a check never makes the service
+	// unready. Otherwise an outage of the vendor would make all replicas unready, although they can
+	// serve stored data.
 	vendor bool
 }
 
@@ -74,8 +74,8 @@ func readyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// readinessChecks checks that the service is not stopping. It also checks the database, each plugin
-// and the circuit breakers.
+// readinessChecks checks that the service is not stopping. It also checks the database, each
+// plugin, and the circuit breakers of the mail platform.
 func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	stop, database := readinessCheck{name: "stop"}, readinessCheck{name: "database"}
 	if s.Draining.Load() {

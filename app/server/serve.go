@@ -85,15 +85,15 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// catalogInterval is the time between two reads of the plugin catalog. An upgrade waits at most
-// this long.
+// catalogInterval is the time between two reads of the plugin catalog. The service notices the
+// upgrade of a plugin within this time.
 const catalogInterval = 2 * time.Second
 
 // adminConnections is the maximum number of connections to the admin listener.
 const adminConnections = 200
 
-// maxConnections returns the setting, or half of the files that the process may open if that is
-// less. Without the other half, the service could open no database connection and no plugin.
+// maxConnections returns max_connections, but at most half of the number of files that the process
+// may open. The other half is for database connections and plugins.
 func maxConnections(s *wiring.Service) int {
 	files := maxOpenFiles()
 	if s.APIConnections.Max <= files/2 {

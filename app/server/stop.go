@@ -36,7 +36,8 @@ type runningServer struct {
 }
 
 // startServer serves handler on l until the listener is closed. A nil tlsConfig means plain HTTP.
-// The contexts of requests are not cancelled when ctx is, because a stop lets requests finish.
+// The cancellation of ctx does not cancel the contexts of requests, because a stop lets requests
+// finish.
 func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, connections *httpapi.ConnectionLimit, handler http.Handler, log *slog.Logger) *runningServer {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &runningServer{cancelRequests: cancel, ended: make(chan struct{})}
@@ -135,8 +136,8 @@ type drainingWriter struct {
 	service *wiring.Service
 }
 
-// WriteHeader adds "Connection: close" if the service drains now. It checks this when the header is
-// written, because a stop can begin while the request is in progress.
+// WriteHeader adds "Connection: close" if the service drains now. The check happens when the header
+// is written, because a stop can begin while the request is in progress.
 func (w drainingWriter) WriteHeader(status int) {
 	if w.service.Draining.Load() {
 		w.Header().Set("Connection", "close")

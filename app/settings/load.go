@@ -36,8 +36,8 @@ type Reading struct {
 	From map[string]string
 }
 
-// Load reads all sources and checks the result. preset holds values that a command sets: they
-// override the defaults, and all other sources override them.
+// Load reads all sources and checks the result. preset holds values that a command sets. They
+// override the defaults. The settings file, variables and flags override them.
 func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
 	r, err := Read(flags, preset)
 	if err != nil {
@@ -88,8 +88,8 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	return reading, nil
 }
 
-// fixSetting is the fix for settings that cannot be read. `tenantry config` cannot read them
-// either.
+// fixSetting is the fix for settings that cannot be read. It does not recommend `tenantry config`,
+// because this command cannot read such settings either.
 const fixSetting = "correct the setting; `tenantry serve --help` lists all settings"
 
 // unreadable returns the error for settings that cannot be read.
@@ -131,7 +131,7 @@ func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
 
 // FromVariable returns the setting that a variable sets, and its value. The variable
 // TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. If the variable
-// is not a setting, the name is "".
+// sets no setting, FromVariable returns "".
 func FromVariable(name, value string) (string, any) {
 	key := strings.ToLower(strings.TrimPrefix(name, variablePrefix))
 	if rest, ok := strings.CutPrefix(key, "providers_"); ok {

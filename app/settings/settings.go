@@ -2,13 +2,14 @@
 
 // Package settings reads the settings of tenantry from all sources and checks them.
 //
-//   - settings.go: Config, a field for each setting, with its name, default and help in tags.
+//   - settings.go: Config, which has a field for each setting. The tags of the field are the
+//     setting's name, default and help text. Start here.
 //   - load.go: Load merges defaults, tenantry.yaml, TENANTRY_… variables and flags.
 //   - check.go: Check and Problems, which refuse invalid values.
-//   - values.go: refuses values that do not have the type of their setting.
-//   - unknown.go: names that are not settings, and suggestions for them.
+//   - values.go: checkValues, which refuses values that do not have the type of their setting.
+//   - unknown.go: detects names that are not settings, and suggests similar settings.
 //
-// The settings of a provider are described by its plugin, so this package cannot check them.
+// This package cannot check the settings of a provider, because the provider's plugin defines them.
 package settings
 
 import (

@@ -39,17 +39,18 @@ func isSetting(key string) bool {
 	return false
 }
 
-// These variables begin with TENANTRY_ and are not settings. otherVariables are written by the
-// sandbox for shells, or control tests. Kubernetes sets the variables of serviceLink and
-// servicePort in every container, if there is a service named tenantry.
+// These variables begin with TENANTRY_ and are not settings. otherVariables lists, without the
+// prefix, variables that the sandbox writes for shells, and variables that control tests.
+// serviceLink and servicePort match variables that Kubernetes sets in every container if there is a
+// service named tenantry.
 var (
 	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink    = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
 	servicePort    = regexp.MustCompile(`^TENANTRY_(\w+_)?PORT=(tcp|udp)://`)
 )
 
-// UnknownVariables returns the names of the variables in environment that begin with TENANTRY_ and
-// are neither settings nor known otherwise.
+// UnknownVariables returns the sorted names of the variables in environment that begin with
+// TENANTRY_, set no setting, and are not one of the exceptions above or a TENANTRY_TEST_ variable.
 func UnknownVariables(environment []string) []string {
 	var names []string
 	for _, variable := range environment {
@@ -68,7 +69,7 @@ func UnknownVariables(environment []string) []string {
 }
 
 // misspeltVariable returns an error for the first unknown variable of environment that was probably
-// meant as a setting. Its name is similar to a setting, or begins like the settings of providers.
+// meant as a setting: its name is similar to a setting or begins with TENANTRY_PROVIDERS.
 func misspeltVariable(environment []string) error {
 	for _, name := range UnknownVariables(environment) {
 		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
@@ -82,8 +83,8 @@ func misspeltVariable(environment []string) error {
 	return nil
 }
 
-// WarnUnknownVariables writes a warning for each unknown variable of the environment, except those
-// that Read refuses. `tenantry serve` logs the warning instead.
+// WarnUnknownVariables writes a warning for each unknown variable of the environment, except
+// variables that Read refuses. `tenantry serve` logs these warnings instead.
 func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	for _, name := range UnknownVariables(os.Environ()) {
 		if misspeltVariable([]string{name}) != nil {

@@ -114,8 +114,8 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string,
 	return w, s.Webhooks.RemoveWebhook(ctx, owner, id, completion)
 }
 
-// RotateSecret replaces the secret of a webhook. The previous secret also signs messages until the
-// overlap has passed. It fails with webhook_not_found.
+// RotateSecret replaces the secret of a webhook. Until the overlap has passed, messages are signed
+// with both secrets. It fails with webhook_not_found.
 func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WithSecret]) (WithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {
@@ -143,8 +143,7 @@ type Tested struct {
 }
 
 // Test sends an event of webhook.TestType once and waits for the result. It fails with
-// webhook_not_found. If the endpoint does not accept the event, the result says so, and Test does
-// not fail.
+// webhook_not_found. An event that the endpoint does not accept is a result, not an error.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
 	now := s.now()
 	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
@@ -160,7 +159,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	if err != nil {
 		return Tested{}, err
 	}
-	if tried.Due { // a failing endpoint gets one try at a time, so other deliveries have waited for the test
+	if tried.Due { // a failing endpoint gets one try at a time, so other deliveries may have waited for the test
 		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
 			return Tested{}, err
 		}
@@ -169,7 +168,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	return Tested{tried.Delivery.Status, attempts[len(attempts)-1]}, nil
 }
 
-// Redeliver sends a delivery again soon, with all tries. It fails with webhook_not_found and
+// Redeliver makes a delivery due at once, with all its tries. It fails with webhook_not_found and
 // webhook_delivery_not_found.
 func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, deliveryID string) (webhook.Delivery, error) {
 	d, err := s.Deliveries.Redeliver(ctx, owner, id, deliveryID, s.now())

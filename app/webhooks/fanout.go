@@ -16,16 +16,15 @@ import (
 const (
 	// pollInterval is how often a process checks for events that other processes have logged.
 	pollInterval = 2 * time.Second
-	// maxAccounts is how many accounts a round of the fan-out serves, and maxEvents is how many
-	// events of each account. The limits keep an account with many events from delaying the others.
+	// A round of the fan-out serves at most maxAccounts accounts, and at most maxEvents events of
+	// each account. The limits keep an account with many events from delaying the other accounts.
 	maxAccounts = 200
 	maxEvents   = 100
-	// fanOutBatch is how many accounts one transaction serves. The transaction locks their webhooks
-	// until it ends. maxClaims is how many deliveries it claims at most, so that other claims find
-	// free slots.
+	// One transaction serves at most fanOutBatch accounts, and locks their webhooks until it ends.
+	// It claims at most maxClaims deliveries, so that other claims find free slots.
 	fanOutBatch = 20
 	maxClaims   = 256
-	// maxSweep is how many webhooks one sweep wakes, and maxDisabled how many it disables.
+	// One sweep wakes at most maxSweep webhooks and disables at most maxDisabled webhooks.
 	maxSweep    = 1000
 	maxDisabled = 100
 	// dropBatch is how many deliveries one statement deletes.
@@ -33,8 +32,9 @@ const (
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events are left. The accounts come in random order. An account that fails
-// therefore shares its batch with different accounts in the next round.
+// tries. more is true if events are left. The accounts come in random order. If one account makes
+// its batch fail, the next round therefore puts the other accounts of the batch into different
+// batches.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsBehind(ctx, maxAccounts)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 // maxAccepted bounds how many webhooks slots.accepted holds.
 const maxAccepted = 100_000
 
-// slots limits how many tries a process makes at the same time. It also remembers how the endpoints
-// behaved. An endpoint that hangs occupies a slot for 15 s. Endpoints of a lower standing therefore
-// get fewer slots.
+// slots limits how many tries a process makes at the same time. A try to an endpoint that hangs
+// occupies its slot for 15 s. Endpoints of a lower standing therefore get fewer slots. slots also
+// remembers how the endpoints behaved, which is a part of their standing.
 type slots struct {
 	total int
 
 	mu       sync.Mutex // guards the fields below
 	idle     *sync.Cond // signalled when no slot is in use
 	used     ports.Slots
-	waiting  map[string][]*startedTry // tries that wait for an answer, by webhook id
+	waiting  map[string][]*startedTry // tries that wait for the endpoint's answer, by webhook id
 	accepted map[string]bool          // ids of the webhooks whose last try was accepted
 	closed   bool
 }
@@ -40,7 +40,7 @@ func newSlots(total int) *slots {
 	return s
 }
 
-// take takes at most n slots. closed is true after close, when no new try may begin.
+// take takes at most n slots. After close, it takes none and closed is true.
 func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *slots) slow() (n int) {
 	return n
 }
 
-// conduct returns how the endpoint of a webhook behaved: whether it accepted the last try, and for
-// how long a try has been waiting for its answer.
+// conduct returns how the endpoint of a webhook behaved: whether it accepted the last message, and
+// the age of the oldest try that waits for its answer.
 func (s *slots) conduct(webhookID string) webhook.Conduct {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *slots) release(unused ports.Slots) {
 	}
 }
 
-// begin records that a try in a taken slot waits for the answer of an endpoint.
+// begin records that a try starts in a taken slot and waits for the endpoint's answer.
 func (s *slots) begin(webhookID string, standing webhook.Standing) *startedTry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *slots) answered(webhookID string, t *startedTry, accepted bool) {
 		delete(s.waiting, webhookID)
 	}
 	if len(s.accepted) == maxAccepted {
-		clear(s.accepted) // otherwise deleted webhooks would stay forever
+		clear(s.accepted) // otherwise the ids of deleted webhooks would stay forever
 	}
 	if accepted {
 		s.accepted[webhookID] = true

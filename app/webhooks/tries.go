@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease is how long a claim of a delivery is valid. It is longer than a try together with the
-// storing of its result. After a crash, the delivery is sent again when the lease has expired. Its
+// lease is how long a claim of a delivery is valid. It is longer than a try and the storing of the
+// result together. After a crash, the delivery is sent again when the lease has expired. The
 // webhook-id header stays the same.
 const lease = 30 * time.Second
 
@@ -31,8 +31,8 @@ const (
 	// storeRetry is the pause after the database could not store a batch.
 	storeRetry = 500 * time.Millisecond
 	// storeBatch is how many results one transaction stores. It is about the number of slots of a
-	// process. All results that waited for the locks of a fan-out can therefore be stored in one
-	// transaction.
+	// process. One transaction can therefore store all results that waited for the locks of a
+	// fan-out.
 	storeBatch = 1000
 )
 
@@ -72,14 +72,14 @@ type result struct {
 	stored chan struct{} // closed when saved and err are set
 }
 
-// Try sends a claimed delivery once and stores the result. If ctx is cancelled before the answer,
-// the try does not count, and the delivery can be claimed again. Try fails if the result cannot be
-// stored. The delivery is then sent again.
+// Try sends a claimed delivery once and stores the result. If ctx is cancelled before the endpoint
+// accepts the message, the try does not count, and the delivery can be claimed again. If the result
+// cannot be stored, Try fails and the delivery is sent again.
 func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (Tried, error) {
 	return t.try(ctx, d, func(webhook.Response) {})
 }
 
-// try works as Try, and calls answered before it stores the result.
+// try does the work of Try. It calls answered before it stores the result.
 func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (Tried, error) {
 	at := t.now()
 	response := t.send(ctx, d)
@@ -138,8 +138,9 @@ func (t *Tries) storeAll() {
 	}
 }
 
-// storeBatchOf stores the results of a batch. It tries again while the database is busy, because a
-// message whose result is not stored is sent twice. A panic counts as an error of the whole batch.
+// storeBatchOf stores the results of a batch. While the database is unavailable, it tries again
+// until saveLimit has passed, because a message whose result is not stored is sent twice. A panic
+// counts as an error of the whole batch.
 func (t *Tries) storeBatchOf(batch []*result) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
 	defer cancel()
@@ -165,7 +166,8 @@ func (t *Tries) storeBatchOf(batch []*result) {
 	}
 }
 
-// send sends the message of a delivery. If the message cannot be made, the try fails.
+// send sends the message of a delivery. If the event is no longer stored or the message cannot be
+// signed, the try fails.
 func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Response {
 	if d.Event == nil {
 		return webhook.Response{Error: "the event is no longer stored", Final: true}
@@ -178,9 +180,9 @@ func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Respo
 	return t.Sender.Send(ctx, m)
 }
 
-// message returns the signed message of a delivery. Its timestamp is the time of the machine's
-// clock, also in the sandbox, whose clock can be moved. An endpoint compares the timestamp with its
-// own clock.
+// message returns the signed message of a delivery. The timestamp comes from the machine's clock,
+// even in the sandbox, whose own clock can be moved. The reason is that an endpoint compares the
+// timestamp with the time at the endpoint.
 func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
 	w := d.Webhook
 	var secrets []secret.Text

@@ -41,8 +41,9 @@ type Service struct {
 // now returns the time in the precision of the store.
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-// List returns at most limit webhooks of the account that are older than the webhook with the id
-// before, newest first. An empty id starts with the newest. more is true if older ones follow.
+// List returns at most limit webhooks of the account, newest first, that are older than the webhook
+// whose id is before. If before is empty, the list starts with the newest webhook. more is true if
+// older webhooks follow.
 func (s *Service) List(ctx context.Context, owner access.AccountID, before string, limit int) (list []webhook.Webhook, more bool, err error) {
 	list, err = s.Webhooks.Webhooks(ctx, owner, before, limit+1)
 	return list[:min(limit, len(list))], len(list) > limit, err
@@ -54,7 +55,7 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (w
 }
 
 // ListDeliveries returns deliveries of a webhook, newest first, at most q.Limit. more is true if
-// older ones follow. It fails with webhook_not_found, cursor_expired and invalid_request.
+// older deliveries follow. It fails with webhook_not_found, cursor_expired and invalid_request.
 func (s *Service) ListDeliveries(ctx context.Context, owner access.AccountID, id string, q ports.DeliveryQuery) (list []webhook.Delivery, more bool, err error) {
 	limit := q.Limit
 	q.Limit++

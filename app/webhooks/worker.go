@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Kind is the kind of the wake-ups of one webhook's due deliveries, identified by the webhook's id.
+// Kind is the kind of the wake-ups for due deliveries. The id of a wake-up is the id of the
+// webhook.
 const Kind = "webhook_deliveries"
 
 const (
@@ -29,8 +30,8 @@ const (
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second
 	// claimBatch is the number of webhooks whose deliveries one transaction claims. claimBatches is
-	// the number of such transactions that run at the same time. A transaction waits for another
-	// that has locked one of its webhooks.
+	// the number of such transactions that run at the same time. While one transaction waits for
+	// the lock of a webhook, the others go on.
 	claimBatch   = 50
 	claimBatches = 4
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
@@ -75,8 +76,9 @@ type Worker struct {
 	endLoops    context.CancelFunc
 
 	mu sync.Mutex // guards due
-	// due holds when the deliveries of each webhook are to be claimed, by the machine's clock. The
-	// sweep finds due webhooks that are missing here.
+	// due holds the time at which the deliveries of each webhook are to be claimed, by the
+	// machine's clock. If due lacks a webhook, for example after a restart, the sweep finds its due
+	// deliveries.
 	due   map[ports.DueWebhook]time.Time
 	woken chan struct{} // receives a value when due has changed
 }
@@ -90,8 +92,9 @@ func NewWorker(o Options) *Worker {
 }
 
 // Start starts the fan-out and the claims of this process, which run until Stop. Each process reads
-// the logs of events itself and uses no job of the queue. With jobs, each event would add one, and
-// after a crash the events of an account would wait until the queue rescues its job.
+// the logs of events itself and uses no job of the queue. With jobs, each event would add a job.
+// After a crash, the events of an account would wait until the queue rescues the job of the
+// account.
 func (w *Worker) Start() { w.start(w.repeatFanOut, w.repeatClaims) }
 
 func (w *Worker) start(loops ...func(context.Context)) {
@@ -108,9 +111,9 @@ func (w *Worker) repeatClaims(ctx context.Context) {
 	w.repeat(ctx, "webhook deliveries wait: claiming them failed and is tried again", w.Claim, w.untilDue, w.woken)
 }
 
-// repeat runs rounds until ctx ends. After a round that leaves no work, it waits for the pause or
-// for a value of wake. It logs the message failure for the first of several consecutive rounds that
-// fail.
+// repeat runs rounds until ctx ends. After a round that fails or leaves no work, repeat waits until
+// the pause has passed or wake receives a value. If several consecutive rounds fail, repeat logs
+// the message failure only for the first.
 func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
@@ -141,8 +144,8 @@ func wait(ctx context.Context, duration time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// wakeup returns the wake-up of a webhook's deliveries. It is in a separate fairness group of the
-// account, so that deliveries do not delay the account's other jobs.
+// wakeup returns the wake-up of a webhook's deliveries. The wake-up is in a separate fairness group
+// of the account, so that deliveries do not delay the account's other jobs.
 func wakeup(owner access.AccountID, id string) ports.Wakeup {
 	return ports.Wakeup{Kind: Kind, ID: id, Account: owner, SeparateGroup: true}
 }
@@ -153,9 +156,9 @@ func (w *Worker) Handle(_ context.Context, wakeup ports.Wakeup) error {
 	return nil
 }
 
-// claimIn schedules the claim of the deliveries of webhooks after a pause. A webhook whose claim is
-// already scheduled earlier keeps that time. claimIn uses the machine's clock, because the
-// service's clock may be hours ahead in the sandbox.
+// claimIn schedules the claim of the deliveries of webhooks after a pause. If an earlier claim of a
+// webhook is already scheduled, claimIn keeps the earlier time. claimIn uses the machine's clock,
+// because the service's clock may be hours ahead in the sandbox.
 func (w *Worker) claimIn(pause time.Duration, webhooks ...ports.DueWebhook) {
 	at := time.Now().Add(pause)
 	w.mu.Lock()
@@ -199,8 +202,8 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 }
 
 // Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and
-// starts their tries. Deliveries that it leaves because an endpoint is busy are claimed after the
-// next try ends. more is true if more webhooks may be due.
+// starts their tries. Deliveries that Claim leaves because their endpoint is busy are claimed after
+// the endpoint's next try ends. more is true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	due := w.takeDue(claimBatches * claimBatch)
 	errs := make([]error, claimBatches)
@@ -263,9 +266,9 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 	}
 }
 
-// Stop starts no new tries and ends the loops of Start. Tries in progress may go on for two
-// seconds. Then Stop interrupts them. An interrupted try does not count, and another process
-// repeats it. Stop fails if tries have not ended when ctx ends.
+// Stop ends the loops of Start, and no new try starts. Tries in progress may go on for two seconds.
+// Then Stop interrupts them. An interrupted try does not count, and another process repeats the
+// try. Stop fails if tries have not ended when ctx ends.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()

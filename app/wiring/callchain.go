@@ -42,13 +42,14 @@ func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Intercep
 	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpoints}
 }
 
-// accountInterceptors returns the interceptors of calls that use the credential of an account. A
-// call passes a timeout after the measurement.
+// accountInterceptors returns the interceptors of calls that use the credential of an account.
+// After the measurement, a call also passes a timeout.
 func (c callChain) accountInterceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
 	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(faultDomain), failpoints}
 }
 
-// failpoints is an interceptor. It has a failpoint before and after each call.
+// failpoints is an interceptor. It has a failpoint before each call and a failpoint after each
+// successful call.
 func failpoints(ctx context.Context, c wire.Call, next func(context.Context) error) error {
 	failpoint.Before(c.Operation)
 	err := next(ctx)

@@ -27,7 +27,7 @@ import (
 type Connections struct {
 	// Settings are the settings of each provider, by provider and name.
 	Settings map[string]map[string]string
-	// secrets are the sandbox's credentials, by provider and field. They are in no file.
+	// secrets are the sandbox's credentials, by provider and field. No file contains them.
 	secrets map[string]map[string]secret.Text
 	// Files reads the credential files that the settings name.
 	Files *CredentialFiles
@@ -113,7 +113,7 @@ func SettingOf(field wire.Field) string {
 }
 
 // ProviderSettingProblems returns an error for each provider that has settings but no plugin, and
-// for each setting of a provider that its plugin does not have. plugins are the names of all
+// for each setting that the provider's plugin does not define. plugins are the names of all
 // plugins. ProviderSettingProblems skips a plugin whose description cannot be read.
 func ProviderSettingProblems(configured map[string]map[string]string, plugins []string, describe func(provider string) (wire.Description, error)) []settings.Problem {
 	var problems []settings.Problem
@@ -159,8 +159,8 @@ func UnknownSettings(description wire.Description, configured map[string]string)
 	return unknown
 }
 
-// checkProviderSettings returns a usage error when a setting of a provider is unknown, so that a
-// misspelt setting is not ignored. It starts the plugins of the providers that have settings.
+// checkProviderSettings returns a usage error for the first unknown setting of a provider, so that
+// a misspelt setting is not ignored. It starts the plugins of the providers that have settings.
 func (s *Service) checkProviderSettings(ctx context.Context, configured map[string]map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

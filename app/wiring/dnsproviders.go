@@ -111,7 +111,7 @@ func (p *DNSProviders) describe(ctx context.Context, name string) {
 		return
 	}
 	servers := description.NameServers
-	if len(servers) > 0 && p.nameServers != nil { // a provider without patterns of name servers cannot be detected by them
+	if len(servers) > 0 && p.nameServers != nil { // a provider whose plugin describes no name servers is not detected by name servers
 		servers = slices.Concat(servers, p.nameServers(name))
 	}
 	p.mu.Lock()

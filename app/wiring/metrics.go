@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// meterName is the instrumentation scope of this package's metrics. Exporters publish it, so it
-// keeps the path of the package that had the metrics first.
+// meterName is the instrumentation scope of this package's metrics. Exporters publish the scope. It
+// must not change, so it is still the path of the package that first defined the metrics.
 const meterName = "github.com/tenantry/tenantry/app/tenantry"
 
 // DatabaseTimeout bounds a database query of a health check or of a scrape.
@@ -58,8 +58,8 @@ func (h *databaseHealth) Check(ctx context.Context) error {
 	return h.err
 }
 
-// gauges observes the state of this process at each scrape. Counters and histograms are recorded
-// where the events happen.
+// gauges observes the state of this process at each scrape. Other counters, and histograms, are
+// recorded where the events happen.
 type gauges struct {
 	service *Service
 	config  settings.Config
@@ -102,7 +102,7 @@ func (s *Service) registerGauges(c settings.Config) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// guarded returns a callback that turns a panic of observe into an error. Without it a panic would
+// guarded returns a callback that turns a panic of observe into an error. Otherwise the panic would
 // end the process, because the meter calls callbacks in its own goroutine.
 func guarded(observe metric.Callback) metric.Callback {
 	return func(ctx context.Context, o metric.Observer) error {

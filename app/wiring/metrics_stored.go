@@ -28,13 +28,13 @@ const lagThreshold = 2 * sendlimit.MaxInterval
 // storedGauges observes what is in the database and the queue. With PostgreSQL, all replicas
 // observe the same values.
 type storedGauges struct {
-	queue    jobQueue
-	checks   ports.DomainChecks
-	sends    ports.SendWatch
-	webhook  ports.WebhookWatch
-	now      func() time.Time
-	jobKinds []string // all kinds; a kind without a waiting job is reported as 0
-	ttl      time.Duration
+	queue        jobQueue
+	domainChecks ports.DomainChecks
+	sendWatch    ports.SendWatch
+	webhookWatch ports.WebhookWatch
+	now          func() time.Time
+	jobKinds     []string // all kinds; a kind without a waiting job is reported as 0
+	ttl          time.Duration
 
 	waiting, late, verified, drifted, unread metric.Float64ObservableGauge
 	enforcement                              enforcementGauges
@@ -48,17 +48,17 @@ type storedGauges struct {
 
 // storedCounts is the result of one query of storedGauges.
 type storedCounts struct {
-	backlog []ports.Backlog
-	domains ports.DomainHealth
-	sends   ports.SendHealth
-	webhook ports.WebhookHealth
+	backlog  []ports.Backlog
+	domains  ports.DomainHealth
+	sends    ports.SendHealth
+	webhooks ports.WebhookHealth
 }
 
 // registerStoredGauges registers the gauges of stored data. It fails when an instrument cannot be
 // created.
 func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) error {
 	g, errs := &storedGauges{
-		queue: s.Queue, checks: s.Store, sends: s.Store, webhook: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
+		queue: s.Queue, domainChecks: s.Store, sendWatch: s.Store, webhookWatch: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
 	}, []error(nil)
 	meter := otel.Meter(meterName)
 	gauge := func(name, description string) metric.Float64ObservableGauge {
@@ -116,16 +116,16 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	}
 	o.ObserveFloat64(g.unread, unread)
 	g.enforcement.observe(o, counts.sends, g.now())
-	g.webhooks.observe(o, counts.webhook, g.now())
+	g.webhooks.observe(o, counts.webhooks, g.now())
 	return nil
 }
 
-// cachedCounts returns counts, or the error of their query, that are at most g.ttl old.
+// cachedCounts returns counts that are at most g.ttl old, or the error of their query.
 func (g *storedGauges) cachedCounts(ctx context.Context) (storedCounts, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.countedAt.IsZero() || time.Since(g.countedAt) >= g.ttl {
-		// Other scrapes share the result, so the query ignores the cancellation of this one.
+		// Other scrapes share the result, so the query ignores the cancellation of this scrape.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DatabaseTimeout)
 		defer cancel()
 		g.counts, g.err = g.queryCounts(ctx)
@@ -138,14 +138,14 @@ func (g *storedGauges) queryCounts(ctx context.Context) (counts storedCounts, er
 	if counts.backlog, err = g.queue.Backlog(ctx); err != nil {
 		return counts, err
 	}
-	if counts.domains, err = g.checks.DomainHealth(ctx); err != nil {
+	if counts.domains, err = g.domainChecks.DomainHealth(ctx); err != nil {
 		return counts, err
 	}
 	now := g.now()
-	if counts.sends, err = g.sends.SendHealth(ctx, now, now.Add(-lagThreshold)); err != nil {
+	if counts.sends, err = g.sendWatch.SendHealth(ctx, now, now.Add(-lagThreshold)); err != nil {
 		return counts, err
 	}
-	counts.webhook, err = g.webhook.WebhookHealth(ctx, now)
+	counts.webhooks, err = g.webhookWatch.WebhookHealth(ctx, now)
 	return counts, err
 }
 

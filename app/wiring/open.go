@@ -153,9 +153,9 @@ func CatalogFix(dir string, err error) string {
 	return "create the catalog again: " + add
 }
 
-// OpenKeyset opens the keyset. If create is set and the file does not exist, it creates one. It
-// creates none when the database has values that an earlier keyset encrypted. A new keyset would
-// hide the loss of the earlier one until the first decryption fails.
+// OpenKeyset opens the keyset. If create is set and the file does not exist, it creates a keyset.
+// If the database then has values that an earlier keyset encrypted, OpenKeyset fails instead: a new
+// keyset would hide the loss of the earlier keyset until the first decryption fails.
 func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
 	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
 		keysetLost, err := store.HasSealedValues(ctx)
@@ -192,10 +192,10 @@ func KeysetError(file string, err error) error {
 	}
 }
 
-// RecordAction writes an audit event about an action outside the database, such as adding a plugin.
-// It does nothing when the embedded database does not exist, or when the database has no audit
-// table yet. details must not contain secrets. If the event cannot be written, the error says that
-// the action is done and not recorded.
+// RecordAction writes an audit event about an action outside the database, for example the addition
+// of a plugin. It does nothing when the embedded database does not exist, or when the database has
+// no audit table yet. details must not contain secrets. If the event cannot be written, the error
+// says that the action is done and not recorded.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -38,20 +38,20 @@ import (
 
 const (
 	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs whose wake-up was
-	// lost. The jobs of a killed worker must resume within 90 s. The sum of this interval and of a
-	// worker's lease is less than that.
+	// lost. The jobs of a killed worker must resume within 90 s. The sum of this interval and a
+	// worker's lease is therefore less than 90 s.
 	jobSweepEvery = 30 * time.Second
 
 	// domainSweepEvery is the interval of the sweep that wakes due domain checks.
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox has the same interval. Its users trigger enforcement through the
-	// control interface, and a more frequent sweep would often enforce before them.
+	// be counted. The sandbox has the same interval. The users of the sandbox trigger enforcement
+	// through the control interface. A more frequent sweep would often enforce before they do.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
-	// that reads a session ends it earlier.
+	// that reads an expired session can end the session earlier.
 	sessionSweepEvery = time.Minute
 
 	// refreshEvery is the time between two reads of an integration's accounts at its sending
@@ -147,8 +147,9 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
-// expired sessions and deliveries. It also deletes old events, audit entries and deliveries.
-// Otherwise the periodic sweeps do this. The sandbox calls WakeDueJobs after its clock was moved.
+// expired sessions and deliveries. It also deletes old events, audit entries and deliveries. The
+// sandbox calls WakeDueJobs after its clock was moved, because the periodic sweeps would do this
+// work later.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
@@ -163,7 +164,8 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 }
 
 // runsForInactiveAccounts says for each kind of job whether it runs for suspended and closed
-// accounts. Jobs that do not run wait. See docs/decisions/0023-inactive-accounts.md.
+// accounts. The other jobs wait until the account is active again. See
+// docs/decisions/0023-inactive-accounts.md.
 var runsForInactiveAccounts = map[string]bool{
 	dnsruns.Kind:             false,
 	domains.CheckKind:        false,

@@ -163,8 +163,8 @@ func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, ac
 	}
 }
 
-// hasField reports whether a field that a capability needs is set: by the account if it is an
-// account field, otherwise by the operator.
+// hasField reports whether a field that a capability needs is set. The account sets account fields,
+// and the operator sets all other fields. The operator's value "false" counts as not set.
 func (p *sendingPlatforms) hasField(description wire.Description, field string, accountFields []string) bool {
 	i := slices.IndexFunc(description.Fields, func(f wire.Field) bool { return f.Name == field })
 	switch {
@@ -204,8 +204,8 @@ func (p *sendingPlatforms) faultDomain(provider string) string {
 }
 
 // fingerprint returns the name of a credential in circuits and budgets. It covers the API key and
-// all settings except the workspace. Platforms count calls by API key. Integrations that use one
-// key in several workspaces therefore share a fingerprint.
+// all settings except the workspace. Platforms count calls by API key. Integrations that use the
+// same key in several workspaces therefore share a fingerprint.
 func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	connection := wire.Connection{Settings: maps.Clone(credential.Settings), Secrets: map[string]secret.Text{apiKeyField: credential.Secrets[apiKeyField]}}
 	delete(connection.Settings, workspaceField)
@@ -221,9 +221,9 @@ func (p *sendingPlatforms) plugin(provider string, account wire.Connection, inte
 }
 
 // Read parses the credential text of an integration. The text is the API key alone, or a JSON
-// object of the plugin's account fields. Read returns unknown_provider for a provider without a
-// plugin, and service_unavailable when the plugin does not run. It returns invalid_request when
-// the text does not match the fields.
+// object of the plugin's account fields. Read fails with unknown_provider if the provider has no
+// plugin, with service_unavailable if the plugin does not run, and with invalid_request if the text
+// does not match the fields.
 func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, ok := p.chains[provider]; !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(p.chains)), ", ")

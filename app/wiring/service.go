@@ -23,8 +23,8 @@
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
 //   - callchain.go: the call chain. budgets.go: how many calls a provider allows.
-//   - dnsproviders.go, sendingplatforms.go: the providers of one kind, with the plugins that call
-//     them.
+//   - dnsproviders.go: the ports of the DNS providers. sendingplatforms.go: the ports of the
+//     sending platforms.
 //   - metrics.go: the gauges of this process. metrics_stored.go and metrics_webhooks.go: gauges
 //     that are counted in the database.
 //
@@ -105,12 +105,13 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OwnProviders are the provider settings that the operator set. The sandbox sets them, because
-	// it adds its own settings to Config.Providers. Assemble fails if one of OwnProviders is
-	// misspelt.
+	// OwnProviders are the provider settings that the operator set, Config.Providers if nil. The
+	// sandbox sets OwnProviders, because it adds its own settings to Config.Providers. Assemble
+	// fails if one of the settings in OwnProviders is unknown.
 	OwnProviders map[string]map[string]string
-	// NameServers returns the name servers of a DNS provider in a sandbox. A provider whose plugin
-	// describes name servers is also detected by these. It may be nil.
+	// NameServers returns the name servers of a DNS provider in a sandbox. A DNS provider is
+	// detected by the name servers that its plugin describes and by these name servers. NameServers
+	// may be nil.
 	NameServers func(provider string) []string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
@@ -136,7 +137,8 @@ type Service struct {
 	sendingPlatforms *sendingPlatforms
 
 	keys *keys.Service
-	// KeyUses collects the last uses of API keys. Its Run stores them; Close stores the rest.
+	// KeyUses collects the last uses of API keys. KeyUses.Run stores them. Close stores the uses
+	// that are not stored yet.
 	KeyUses      *keys.Uses
 	Tenants      *tenants.Service
 	domains      *domains.Service
@@ -153,8 +155,8 @@ type Service struct {
 	webhooks     *webhooks.Service
 	idempotency  guard.Idempotency
 
-	// WebhookWorker sends the deliveries of webhooks. Its Start begins the fan-out of events.
-	// StopQueue stops it.
+	// WebhookWorker sends the deliveries of webhooks. WebhookWorker.Start begins the fan-out of
+	// events. StopQueue stops the worker.
 	WebhookWorker *webhooks.Worker
 
 	dnsWorker   *dnsruns.Worker

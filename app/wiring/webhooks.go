@@ -37,12 +37,12 @@ func (s *Service) initWebhooks(c settings.Config, sealer ports.Sealer, o Overrid
 	}
 	s.WebhookWorker = webhooks.NewWorker(webhooks.Options{
 		Webhooks: s.Store, Deliveries: s.Store, Tries: tries, Queue: s.Queue, Logged: s.Store.EventsLogged(), Now: o.Now, Log: s.Log,
-		Keep: time.Duration(c.KeepLogDays) * 24 * time.Hour, // as long as their events
+		Keep: time.Duration(c.KeepLogDays) * 24 * time.Hour, // as long as the events
 	})
 	return nil
 }
 
-// failpointSender has a failpoint before and after each message.
+// failpointSender has a failpoint before each message and a failpoint after each accepted message.
 type failpointSender struct{ ports.WebhookSender }
 
 func (f failpointSender) Send(ctx context.Context, m webhook.Message) webhook.Response {

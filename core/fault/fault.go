@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault defines the errors that the API publishes. Each one is a Code with a kind, a title
-// and the text of its page under /docs/errors.
+// Package fault defines the errors that the API publishes. Each error has a Code, with a kind, a
+// title and the text of its page under /docs/errors.
 //
-// Use cases return an *Error, which Code.With and other methods of Code create. Of extracts it from
-// any error. The codes are listed in codes.go.
+// Use cases return an *Error, which Code.With and other methods of Code create. Of returns the
+// *Error in any error. The codes are listed in codes.go.
 package fault
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Kind groups codes by the party that must act next. The HTTP API maps a kind to a status.
+// Kind is the class of an error. The HTTP API maps each kind to a status.
 type Kind int
 
 // The kinds, in the order of their HTTP statuses.
@@ -99,7 +99,7 @@ func (s fromStore) Unwrap() error { return s.error }
 
 // FromStore marks err as an error that depends only on the data that tenantry stores, and not on a
 // provider's answer or the live DNS. A concurrent request can change the stored data at any time. A
-// marked error is therefore not repeated to later requests with the same Idempotency-Key. It
+// marked error is therefore not repeated to later requests with the same Idempotency-Key. FromStore
 // returns nil if err is nil.
 func FromStore(err error) error {
 	if err == nil {

@@ -108,8 +108,8 @@ const (
 	Busy
 )
 
-// Decide returns the verdict for a stored record. same is true when the record belongs to the same
-// request.
+// Decide returns the verdict on a request whose key has the record r. same is true when the request
+// is the request of the record.
 func Decide(r Record, same bool, now time.Time) Verdict {
 	switch {
 	case r.expired(now):
@@ -154,15 +154,20 @@ const (
 	Release
 )
 
-// notKept lists the statuses below 500 of which no answer is kept, see End.
+// notKept lists the statuses from 400 to 499 whose answers are never kept. Answers with 401, 402
+// and 429 depend on the caller's credentials, plan or rate. A 404 can be wrong, because the
+// replicas of a provider lag and can miss an object that exists.
 var notKept = []int{401, 402, 404, 429}
 
 // End returns what happens to the key, from the answer's HTTP status and the effects of the
-// request. A refusal is kept if it depends on a provider's answer or on the live DNS, which may
-// differ the next time. It is not kept if fromStore is true, because then it depends only on stored
-// data, which a concurrent request can change. A 404 is not kept either, because the replicas of a
-// provider lag and can miss an object that exists. Internal errors are never kept, and neither are
-// answers that depend on the caller's credentials, plan or rate (401, 402, 429).
+// request:
+//
+//   - The answer to a successful request is kept.
+//   - A refusal (4xx) is kept if a provider or a DNS server answered the request, because the next
+//     answer may differ. There are two exceptions: statuses in notKept, and refusals with fromStore,
+//     which depend only on stored data that a concurrent request can change.
+//   - Of any other request, only the key is kept if the request asked a provider or the DNS, or
+//     changed data. Otherwise the key is released.
 func End(status int, fromStore bool, e Effects) Result {
 	switch {
 	case status >= 200 && status < 300 && e.Completed:

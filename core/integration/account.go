@@ -29,9 +29,9 @@ type AccountState string
 
 // The states. Plugins translate the states of their platforms into these.
 const (
-	AccountConnected AccountState = "connected" // its grant works; pausing does not change the state
-	AccountPending   AccountState = "pending"   // the platform is still setting it up
-	AccountFailed    AccountState = "failed"    // it cannot sign in
+	AccountConnected AccountState = "connected" // the account's grant works; pausing does not change the state
+	AccountPending   AccountState = "pending"   // the platform is still setting up the account
+	AccountFailed    AccountState = "failed"    // the account cannot sign in
 	AccountOther     AccountState = "other"     // any other state
 )
 
@@ -68,8 +68,8 @@ func Fold(address string) string {
 	}, address)
 }
 
-// Belongs reports whether the account that signed in with this address belongs to the mailbox. The
-// address of the account is the mailbox's address or its sign-in name.
+// Belongs reports whether the account that signed in with this address belongs to the mailbox: the
+// address must be the mailbox's address or its sign-in name.
 func Belongs(address string, m mailbox.Mailbox) bool {
 	return address != "" && (SameAddress(address, m.Address) || SameAddress(address, m.PrincipalName))
 }

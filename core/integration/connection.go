@@ -11,11 +11,11 @@ import (
 // ConnectionStatus is the state of a mailbox's connection to a sending platform.
 type ConnectionStatus string
 
-// The statuses. Only one integration at a time can have a mailbox; see Held.
+// The statuses. Only one integration at a time can hold a mailbox; see Held.
 const (
-	ConnectionPending       ConnectionStatus = "pending"   // a session is open
+	ConnectionPending       ConnectionStatus = "pending"   // a session is open, or the platform is setting up the account
 	ConnectionConnected     ConnectionStatus = "connected" // the account exists and its grant works
-	ConnectionFailed        ConnectionStatus = "failed"    // it cannot sign in, or the last session failed
+	ConnectionFailed        ConnectionStatus = "failed"    // the account cannot sign in, or the last session failed or expired
 	ConnectionDisconnected  ConnectionStatus = "disconnected"
 	ConnectionDisconnecting ConnectionStatus = "disconnecting" // requested, outcome unknown
 	ConnectionOther         ConnectionStatus = "other"         // the account is in an AccountOther state
@@ -37,7 +37,7 @@ func (s ConnectionStatus) UnaffectedBySession() bool {
 	return s == ConnectionConnected || s == ConnectionDisconnecting
 }
 
-// Connection is a mailbox's connection to a sending platform. There is one for each pair of
+// Connection is a mailbox's connection to a sending platform. There is at most one for each pair of
 // integration and mailbox.
 type Connection struct {
 	ID            string // UUIDv7
@@ -58,11 +58,13 @@ type Connection struct {
 type Eligible struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
-	// Elsewhere is true when a different integration has the mailbox.
+	// Elsewhere is true when the mailbox is held through a different integration, see
+	// ConnectionStatus.Held.
 	Elsewhere bool
 }
 
-// Address returns the mailbox's address at the platform, or its own address if that is unknown.
+// Address returns the address of the mailbox's account at the platform. If no account is known, it
+// returns the mailbox's own address.
 func (e Eligible) Address() string {
 	if e.Connection.AccountAddress != "" {
 		return e.Connection.AccountAddress
@@ -114,8 +116,7 @@ func (c Connection) Failed(reason string, now time.Time) Connection {
 }
 
 // After returns the connection after one of its sessions has ended. a is the account at that time,
-// zero if there is none. A failed session does not change a connected connection, which only a
-// refresh updates.
+// zero if there is none. A session that failed or expired changes only a pending connection.
 func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	switch {
 	case s.Status == SessionConnected:
@@ -135,7 +136,7 @@ func (c Connection) After(s Session, a Account, now time.Time) Connection {
 }
 
 // StartFailed returns the connection to store when the platform did not start a session. If the
-// mailbox has no connection yet, the new connection gets the id.
+// mailbox has no connection yet, StartFailed returns a new connection with this id.
 func (e Eligible) StartFailed(id, integrationID, reason string, now time.Time) Connection {
 	c := e.Connection
 	switch {

@@ -28,7 +28,8 @@ import (
 type Provider struct {
 	ID    string // such as instantly
 	Title string // display name, such as Instantly
-	// AuthHosts are the hosts that its authorization URLs may use, with the port if it is not 443.
+	// AuthHosts are the hosts that the platform's authorization URLs may use, with the port if it
+	// is not 443.
 	AuthHosts []string
 	// Needs are the names of the fields that every credential must have, such as api_key.
 	Needs []string
@@ -103,8 +104,9 @@ type Reach struct {
 // Choose returns the workspace in which a credential is used. requestedID is the workspace id that
 // the caller requests, empty if the caller requests none. Choose fails with
 // provider_credential_rejected if the credential has access to no workspace. It fails with the
-// provider's workspace_required error, which lists the workspaces, if the caller requested none of
-// several workspaces or one without access.
+// provider's workspace_required error, which lists the workspaces, if the caller requested no
+// workspace and there are several, if the credential has no access to the requested workspace, or
+// if there are several and SelectedWorkspaceOnly is true.
 func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 	if len(r.Workspaces) == 0 {
 		return Workspace{}, fault.CredentialRejected.With("the credential has no access to any workspace")
@@ -130,8 +132,8 @@ func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has no access to the requested workspace")
 }
 
-// workspaceRequired returns an error with the provider's own code if one is published, otherwise
-// with invalid_request.
+// workspaceRequired returns an error with the provider's workspace_required code. If no such code
+// is published, the error has the code invalid_request.
 func workspaceRequired(provider string, all []Workspace, why string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {
@@ -141,8 +143,9 @@ func workspaceRequired(provider string, all []Workspace, why string) error {
 	return code.WithValues(all, "%s", why)
 }
 
-// AuthURL reports whether an authorization URL may be shown to a person. It must use https and one
-// of the hosts. Plain http is allowed for loopback addresses, which only test systems configure.
+// AuthURL reports whether an authorization URL may be shown to a person. The URL must use https and
+// one of the hosts. Plain http is allowed for loopback addresses, which only test systems
+// configure.
 func AuthURL(raw string, hosts []string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || u.Opaque != "" || !slices.Contains(hosts, u.Host) {

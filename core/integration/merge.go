@@ -17,8 +17,8 @@ type Observed struct {
 	Listing   time.Time // the connections: when the newest stored list of accounts began
 }
 
-// Merge returns the stored integration with an observation of it. It replaces each part unless the
-// stored part is newer. LastTestedAt, RefreshedAt and UpdatedAt never go back.
+// Merge returns the stored integration i, updated with the observation seen. It replaces each part
+// unless the stored part is newer. LastTestedAt, RefreshedAt and UpdatedAt never go back.
 func (i Integration) Merge(seen Integration) Integration {
 	if observation.Advance(&i.Observed.Status, seen.Observed.Status) {
 		i.Status = seen.Status
@@ -51,8 +51,7 @@ func (i Integration) Rejected(at time.Time) Integration {
 	return i.Erred(at)
 }
 
-// Erred returns the integration after a call at the time at failed with an error that says nothing
-// about the credential.
+// Erred returns the integration after a call at the time at has failed. It does not change Status.
 func (i Integration) Erred(at time.Time) Integration {
 	i.HasError, i.Observed.Error = true, at
 	return i

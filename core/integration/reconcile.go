@@ -15,9 +15,8 @@ type Tally struct {
 
 // Reconcile returns the connection of a mailbox after a complete listing. account is the mailbox's
 // account in the listing, zero if there is none. changed is false when the stored connection is up
-// to date. It is also false when the mailbox is connected through a different integration. While a
-// session is open, only a connected account changes the connection. The ids of a new connection are
-// empty.
+// to date, and when the mailbox is connected through a different integration. While a session is
+// open, only a connected account changes the connection. The ids of a new connection are empty.
 func Reconcile(eligible Eligible, account Account, now time.Time) (c Connection, changed bool) {
 	c = eligible.Connection
 	if eligible.Elsewhere {
@@ -28,7 +27,7 @@ func Reconcile(eligible Eligible, account Account, now time.Time) (c Connection,
 	case account.Exists():
 		next = c.As(account, now)
 	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
-		return c, false // the connection had no account either
+		return c, false // the stored connection has no account either
 	case c.Status == ConnectionDisconnecting:
 		next = c.Gone("", now)
 	default:
@@ -40,8 +39,8 @@ func Reconcile(eligible Eligible, account Account, now time.Time) (c Connection,
 	return next, true
 }
 
-// hasOpenSession reports whether a session may be open. A connection that is pending for longer
-// than any session lasts has no open session. Then the account itself is pending at the platform.
+// hasOpenSession reports whether a session may be open. A connection that has been pending for
+// longer than any session lasts has no open session: its account is pending at the platform.
 func (c Connection) hasOpenSession(now time.Time) bool {
 	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }

@@ -26,8 +26,9 @@ type Session struct {
 	IntegrationID string
 	MailboxID     string
 	Status        SessionStatus
-	// Opened is true once the platform has created its session and the link was returned. If it is
-	// false, the request that created the session is still running, or its process has crashed.
+	// Opened is true once the platform has created its session and the link was returned. If a
+	// pending session is not opened, the request that created it is still running, or the process
+	// of the request has crashed.
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
@@ -49,8 +50,8 @@ type Session struct {
 
 // SignIn is a session at the platform in which a person signs a mailbox in.
 type SignIn struct {
-	// ID is the session's id at the platform. It is empty for a platform without sessions. There,
-	// the account shows whether the sign-in succeeded.
+	// ID is the session's id at the platform. It is empty for a platform without sessions. At such
+	// a platform, the account shows whether the sign-in succeeded.
 	ID string
 	// URL is the page on which a person signs in. Anyone with the URL can use it. It is returned
 	// once and never logged or stored.
@@ -112,7 +113,7 @@ func (s Session) Open(signIn SignIn, now time.Time) Session {
 }
 
 // Over reports whether the session has ended, so that the account must be checked for the last
-// time. A platform with sessions may complete a session until expiryGrace after its end.
+// time. A platform with sessions may complete a session until expiryGrace after ExpiresAt.
 func (s Session) Over(p Progress, now time.Time) bool {
 	if s.PlatformID == "" {
 		return !now.Before(s.ExpiresAt)

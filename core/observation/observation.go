@@ -8,9 +8,9 @@
 // part by part, with Advance.
 //
 // The time of a read is the time before its call, because the answer may show the state at that
-// time. The time of a write is the time after its answer, because its effect is certain only then.
-// A read that overlaps a write therefore never replaces the result of the write. Held is for a
-// value whose old state a lagging replica can show even after the write.
+// time. The time of a write is the time after its answer, because the effect of the write is
+// certain only then. A read that overlaps a write therefore never replaces the result of the write.
+// Held is for a value whose old state a lagging replica can show even after the write.
 //
 // Times are those of the processes' clocks. If the clock of a process is slow, its observation
 // does not replace the observations that other processes made just before. The next sync reads the
@@ -29,8 +29,8 @@ const ReplicaLag = 15 * time.Minute
 func Held(at time.Time) time.Time { return at.Add(ReplicaLag) }
 
 // Advance reports whether an observation at the time seen replaces the observation at the time
-// stored. If so, it sets stored to seen. The zero time means not observed. It replaces only a part
-// that was never observed.
+// stored. If so, it sets stored to seen. The zero time means not observed: an observation at the
+// zero time replaces only a part that was never observed.
 func Advance(stored *time.Time, seen time.Time) bool {
 	if seen.Before(*stored) {
 		return false
@@ -40,8 +40,8 @@ func Advance(stored *time.Time, seen time.Time) bool {
 }
 
 // Gone reports whether a missing object no longer exists. missedAt is the time of a read that did
-// not find it. missingSince is the time of the first such read, zero if the object was found later.
-// Two such reads less than ReplicaLag apart may come from the same lagging replica.
+// not find the object. missingSince is the time of the first such read, zero if a later read found
+// the object. Two such reads less than ReplicaLag apart may come from the same lagging replica.
 func Gone(missingSince, missedAt time.Time) bool {
 	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
 }

@@ -14,13 +14,14 @@ type Facts struct {
 	BuiltinDomains []string
 	Hosts          dns.PlatformHosts
 	// ApplicationField is the name of the setting that contains the id of the operator's
-	// application. Administrators see this id at the platform. It is empty for a platform without
-	// such an id.
+	// application. Administrators see this id at the platform. ApplicationField is empty for a
+	// platform without such an id.
 	ApplicationField string
 	// Administrator is the platform's name of the role that can grant consent, as in "Global
 	// Administrator".
 	Administrator string
-	// Withdrawal is a sentence that tells administrators how to withdraw the consent. LeftRules
-	// tells them where to find the mail flow rules that remain after that.
+	// Withdrawal is a sentence that tells administrators how to withdraw the consent. LeftRules is
+	// a sentence that tells administrators where to find the mail flow rules that remain after the
+	// withdrawal.
 	Withdrawal, LeftRules string
 }

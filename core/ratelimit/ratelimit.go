@@ -24,7 +24,7 @@ type Bucket struct {
 type Verdict struct {
 	Allowed bool
 	Limit   int
-	// Remaining is the number of requests that would still be allowed right after this one.
+	// Remaining is the number of further requests that would be allowed right after this request.
 	Remaining int
 	// ResetIn is the time until the oldest counted request leaves the window.
 	ResetIn time.Duration
@@ -46,7 +46,7 @@ func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Du
 	l.forget(now - b.Window)
 	counting := l.accepted[l.expired:]
 	if n := len(counting); n >= b.Limit {
-		// More requests than the limit can count after the limit was lowered.
+		// After the limit was lowered, the window can have more requests than the limit.
 		return Verdict{Limit: b.Limit, ResetIn: counting[0] + b.Window - now, RetryIn: counting[n-b.Limit] + b.Window - now}, 0
 	}
 	if n := len(counting); n > 0 {

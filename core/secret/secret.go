@@ -16,8 +16,8 @@ const redacted = "[redacted]"
 // Text is a secret. When formatted, logged or marshalled it shows "[redacted]". Only Reveal returns
 // the value.
 //
-// fmt calls no methods on unexported fields. For such a field it prints the pointer value, and not
-// the text.
+// fmt calls no methods on unexported fields. For an unexported field of type Text, fmt prints the
+// pointer, not the secret.
 type Text struct{ value *string }
 
 // New returns a Text that holds value.
@@ -61,7 +61,7 @@ type Credential struct {
 	Secrets  map[string]Text
 }
 
-// ErrUnreadable is the error for a text that Encode of this release did not create.
+// ErrUnreadable is the error for a text that is not an encoded credential.
 var ErrUnreadable = errors.New("not a credential in the format of this release")
 
 type credentialForm struct {
