@@ -13,7 +13,8 @@ import (
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
 	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
-	// before the time laggingBefore.
+	// before the time laggingBefore. A tenant that was never counted is lagging if it was ready
+	// before that time.
 	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.
