@@ -25,21 +25,21 @@ type Accounts interface {
 	// plan unchanged. If slots is 0, the account gets the plan's number. ChangePlan fails with
 	// account_not_found, account_closed, or invalid_request for an unknown plan.
 	ChangePlan(ctx context.Context, id access.AccountID, plan string, slots int) (access.Account, error)
-	// SetActive activates or suspends the account. A call that changes nothing is not recorded. It
-	// fails with account_not_found or account_closed.
+	// SetActive activates or suspends the account. A call that changes nothing is not recorded.
+	// SetActive fails with account_not_found or account_closed.
 	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
-	// ChangeSettings passes the current settings to change, stores the settings that change
-	// returns, and returns them, in one transaction. change may be called more than once. A call
-	// that changes nothing is not recorded. It fails with account_not_found or account_closed, or
-	// with the error of change.
+	// ChangeSettings calls change with the current settings, and stores and returns the result of
+	// change. All this is one transaction, which may call change more than once. A call that
+	// changes nothing is not recorded. ChangeSettings fails with account_not_found or
+	// account_closed, or with the error of change.
 	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
 	// removes webhooks, DNS connections and integrations with their credentials. The e-mail address
-	// becomes available for a new account. It deletes the enforcement log and the event log in
-	// several transactions. It keeps the account's row. rulesLeft are the managed rules that remain
-	// in the account's tenants, for the audit record. If a call is interrupted, a second call
-	// deletes the rest of the logs and returns the time of the first call. It fails with
-	// account_not_found.
+	// becomes available for a new account. CloseAccount keeps the account's row. After these
+	// changes, it deletes the enforcement log and the event log in several transactions. rulesLeft
+	// are the managed rules that remain in the account's tenants, for the audit record. If a call
+	// is interrupted, a second call deletes the rest of the logs and returns the time of the first
+	// call. CloseAccount fails with account_not_found.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 

@@ -30,15 +30,15 @@ type AuditQuery struct {
 
 // AuditChains stores the chain of audit entries of each account. A store adds the entries for acts
 // of operators, for acts of administrators on the connect pages, and for the deletion of old
-// entries. It adds each in the transaction of the change. The entry of a request is added when the
-// request ends, see Act.
+// entries. It adds each of these entries in the transaction that makes the change. The entry of a
+// request is added when the request ends, see Act.
 type AuditChains interface {
 	// EndAct ends the act that ctx carries. It adds the act's entry with the outcome, at most once.
 	// If the outcome is nil, it adds no entry and deletes the stored act.
 	EndAct(ctx context.Context, outcome *audit.Outcome) error
 	// EndLostActs adds entries with the outcome audit.Unknown for at most limit acts that were
 	// stored more than age ago and did not end. It skips writes whose Idempotency-Key is leased,
-	// because their requests still run. It returns the number of entries.
+	// because their requests still run. It returns the number of added entries.
 	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
 	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if the
 	// entry q.Before was deleted.
@@ -46,16 +46,16 @@ type AuditChains interface {
 	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. If after
 	// is 0, the list begins with the oldest entry that is kept.
 	AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error)
-	// DropAuditEntries deletes entries of one account that are older than the given time, at most
-	// limit. It adds an entry with the hash of the last deleted entry. It returns the number of
-	// deleted entries, 0 if no account has such entries.
+	// DropAuditEntries selects any account that has entries older than the given time. It deletes
+	// at most limit of these entries, and adds an entry with the hash of the last deleted entry. It
+	// returns the number of deleted entries, 0 if no account has entries that are so old.
 	DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
 // EntryQuery selects audit entries of an account.
 type EntryQuery struct {
 	Before int64 // only entries with a lower sequence; 0 selects all
-	// Actor is the id, the name or the type of an actor. Empty fields select all.
+	// Actor is the id, the name or the type of an actor. An empty Actor or Action selects all.
 	Actor, Action string
 	// Tenants selects the entries that concern one of these tenants; empty selects all.
 	Tenants  []tenant.GUID
@@ -69,17 +69,17 @@ type EntryPage struct {
 	More    bool // older entries match the query too
 }
 
-// Act is a request whose audit entry is not written yet. The context of the request carries it,
-// like Effects. The first transaction of the request that changes something also stores the act, so
-// that a crash does not lose it. Later, EndAct or a Completion turns the act into an entry.
+// Act is a request whose audit entry is not written yet. The context of the request carries the act
+// and the Effects. The first transaction of the request that changes something also stores the act,
+// so that a crash does not lose it. Later, EndAct or a Completion turns the act into an entry.
 type Act struct {
 	// Entry is the entry without the fields that the store sets and without the outcome. The act of
-	// a connect page has no account and becomes no entry. It only has the client IP and the request
-	// id for the entries that the store adds.
+	// a connect page has no account and does not become an entry. It only provides the client IP
+	// and the request id for the entries that the store adds.
 	Entry audit.Entry
-	// Write identifies the write in all its attempts: the hash of its Idempotency-Key, or any
-	// unique value for a write without a key. A later attempt replaces the stored act of an earlier
-	// attempt that did not end.
+	// Write identifies the write, and is the same in all attempts of the write. It is the hash of
+	// the Idempotency-Key, or any unique value for a write without a key. A later attempt replaces
+	// the stored act of an earlier attempt that did not end.
 	Write []byte
 
 	mu    sync.Mutex
@@ -89,7 +89,7 @@ type Act struct {
 // ActState says what is stored of an act.
 type ActState int
 
-// The states, in their order.
+// The states of an act. An act only moves to a later state in this list.
 const (
 	ActNew       ActState = iota // nothing is stored
 	ActStored                    // the act is stored, without an outcome
@@ -104,7 +104,7 @@ func (a *Act) State() ActState {
 	return a.state
 }
 
-// Reach moves the act to a later state.
+// Reach moves the act to the state, unless the act is already in a later state.
 func (a *Act) Reach(state ActState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ type actKey struct{}
 // WithAct returns a context whose changes belong to the act.
 func WithAct(ctx context.Context, a *Act) context.Context { return context.WithValue(ctx, actKey{}, a) }
 
-// ActOf returns the act of ctx, nil if it has none.
+// ActOf returns the act that ctx carries, or nil.
 func ActOf(ctx context.Context) *Act {
 	a, _ := ctx.Value(actKey{}).(*Act)
 	return a

@@ -11,10 +11,10 @@ import (
 )
 
 // ConnectFlows stores the flows in which a browser connects a tenant. ConnectSessions starts the
-// flows. A flow is found by the hash of its state. Only one of several concurrent calls can take
-// the same step.
+// flows. The hash of the state in its link identifies a flow. If several concurrent calls take the
+// same step, only one of them succeeds.
 type ConnectFlows interface {
-	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
+	// TakeFlow changes the flow's step from `from` to `to`, and returns the changed flow. It fails
 	// with connect_link_invalid if the flow is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
 	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. It fails
@@ -38,14 +38,14 @@ const (
 
 // ConnectFlow is one attempt of an administrator to connect a tenant in a browser.
 type ConnectFlow struct {
-	StateHash [32]byte // of the link's state; the flow's id
+	StateHash [32]byte // hash of the link's state; identifies the flow
 	Account   access.AccountID
 	Step      ConnectStep
 	ExpiresAt time.Time
 	// Browser is the hash of the cookie that binds the flow to one browser.
 	Browser [32]byte
 	Claimed tenant.GUID
-	// SignInHash is the hash of the state of the sign-in.
+	// SignInHash is the hash of SignIn.State.
 	SignInHash [32]byte
 	Nonce      string
 	// Verifier is the encrypted PKCE verifier of the sign-in.

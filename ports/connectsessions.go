@@ -10,7 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// AccountSettings stores what the operator sets for the connect pages of an account.
+// AccountSettings reads the settings that the operator made for the connect pages of an account.
+// Accounts changes them.
 type AccountSettings interface {
 	// Settings returns the settings of an account, the zero value if nothing was set.
 	Settings(ctx context.Context, id access.AccountID) (access.Settings, error)
@@ -25,19 +26,19 @@ type ConnectSessions interface {
 	// StartConnectSession stores a new session and the flow of its first link, in one transaction.
 	StartConnectSession(ctx context.Context, s tenant.ConnectSession, f ConnectFlow) error
 	// RenewConnectSession stores the flow of a new link and deletes the flows of the earlier links,
-	// so that they stop working. The session is pending again until the expiry of the new link. It
-	// commits the completion with the change. It fails with connect_session_not_found, or with
-	// connect_session_connected.
+	// so that these links stop working. The session is pending again until the expiry of the new
+	// link. RenewConnectSession commits the completion with the change. It fails with
+	// connect_session_not_found or connect_session_connected.
 	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, completion *Completion) error
 	// ConnectSession returns a session. It fails with connect_session_not_found.
 	ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error)
-	// ConnectSessionOfLink returns the session of a link and its account by the hash of the link's
-	// state. It fails with connect_session_not_found. A link that was created by a release without
+	// ConnectSessionOfLink returns the account and the session of the link whose state has this
+	// hash. It fails with connect_session_not_found. A link that was created by a release without
 	// sessions has no session.
 	ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error)
-	// AdvanceConnectSession stores the status of the session of a link, and the tenant unless it is
-	// empty. It changes nothing if the session has ended, a newer link exists, or the link has no
-	// session.
+	// AdvanceConnectSession sets the status of the session of a link. It also sets the tenant,
+	// unless id is empty. It changes nothing if the session has ended, a newer link exists, or the
+	// link has no session.
 	AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, status tenant.SessionStatus, id tenant.GUID) error
 	// DeleteConnectSessions deletes sessions whose last link expired before the given time.
 	DeleteConnectSessions(ctx context.Context, before time.Time) error

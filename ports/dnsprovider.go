@@ -17,10 +17,10 @@ import (
 // The caller then repeats the same Apply, which accepts values that already exist.
 type DNSProvider interface {
 	// Check tests the credential and returns the number of zones to which the credential has
-	// access. If the provider reports no total, it is the number of zones on the first page.
+	// access. If the provider reports no total, zones counts only the first page.
 	Check(ctx context.Context) (zones int, err error)
 	// Zone returns the zone with exactly this apex. It fails with dns.NoZone if the credential has
-	// no access to it.
+	// no access to such a zone.
 	Zone(ctx context.Context, name string) (dns.Zone, error)
 	// Records lists all record sets of a zone that Zone returned, as the provider stores them.
 	// Wildcards are not expanded. The SOA and NS sets of the zone's apex may be missing. DNSSEC

@@ -14,8 +14,8 @@ import (
 // a run with its last job. To an account, the runs and jobs of other accounts do not exist.
 type DNSRuns interface {
 	// CreateRun stores a new run with its jobs, all or none, and commits the completion with them.
-	// A domain has at most one active job, so only one of several concurrent calls succeeds. It
-	// fails with domain_not_found or domain_provisioning_already_active.
+	// A domain has at most one active job, so only one of several concurrent calls succeeds.
+	// CreateRun fails with domain_not_found or domain_provisioning_already_active.
 	CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *Completion) error
 	// Runs lists an account's runs, newest first, with the state derived from their jobs.
 	Runs(ctx context.Context, owner access.AccountID, q RunQuery) ([]provisioning.Run, error)

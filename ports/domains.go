@@ -30,27 +30,26 @@ type Domains interface {
 	//   - The domain is missing: its row becomes a reservation, and Added is false.
 	//   - The row is a reservation: the reservation is renewed, and PreviousReservedAt is its old time.
 	//
-	// The new ReservedAt is later than that of all earlier reservations of the row that were not
-	// withdrawn. ReserveDomain deletes the record of an earlier removal of the domain: discoveries
-	// may then store the domain again, and a later removal does not repeat the earlier one. It runs
-	// in one transaction under a lock on the tenant. It fails with tenant_not_found, or with
-	// domain_limit_reached if the domain needs a new reservation and the tenant has maxDomains
-	// rows. Reservations count, missing domains do not.
+	// The new ReservedAt is later than the ReservedAt of each earlier reservation of the row that
+	// was not withdrawn. ReserveDomain deletes the record of an earlier removal of the domain:
+	// discoveries may then store the domain again, and a later removal does not repeat the earlier
+	// one. It runs in one transaction under a lock on the tenant. It fails with tenant_not_found,
+	// or with domain_limit_reached if the domain needs a new reservation and the tenant has
+	// maxDomains rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, maxDomains int, now time.Time) (domain.Domain, error)
 	// WithdrawReservation undoes the renewal of a reservation: the row gets the time
 	// d.PreviousReservedAt again. It does nothing if a different request has reserved the domain
 	// since.
 	WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error
-	// EndReservation ends a reservation whose domain was not added. It deletes the row. If the
-	// domain was missing before the reservation, the row stays, and is missing with its old
-	// MissingSince. EndReservation does nothing if the domain was added, or if a different request
-	// has reserved it after reservedAt.
+	// EndReservation ends a reservation whose domain was not added. If the domain was missing
+	// before the reservation, its row becomes missing again, with the old MissingSince. Otherwise
+	// EndReservation deletes the row. It does nothing if the domain was added, or if a different
+	// request has reserved it after reservedAt.
 	EndReservation(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
-	// SaveDomain does the same as ChangeDomain. In the same transaction, it stores the completion:
-	// the answer to the request.
+	// SaveDomain does the same as ChangeDomain, and commits the completion with the change.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error
-	// ChangeDomain merges an observation into the stored domain with domain.Domain.Merge. It does
-	// not replace a part that was observed later than the same part of d. It returns the stored
+	// ChangeDomain merges the observation d into the stored domain with domain.Domain.Merge. It
+	// keeps each stored part that was observed later than the same part of d. It returns the stored
 	// domain. It fails with domain_not_found.
 	ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error)
 }

@@ -16,9 +16,9 @@ import (
 type EnforcementEvents interface {
 	// RecordEvents adds events, all or none. Events whose ids are already stored are ignored.
 	RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error
-	// Events returns a page of an account's events, newest first, and the total number, both from
-	// one snapshot. Its duration does not depend on the offset. It fails with tenant_not_found for
-	// a tenant that the account does not have.
+	// Events returns a page of an account's events, newest first, and the total number of events,
+	// both from one snapshot. A larger offset does not make the call slower. Events fails with
+	// tenant_not_found for a tenant that the account does not have.
 	Events(ctx context.Context, owner access.AccountID, q EventQuery) (EventPage, error)
 	// DeleteEvents deletes the events of whole UTC days that ended at or before the given time, and
 	// returns their number. It deletes one day of one account at a time, so an interrupted call can

@@ -14,8 +14,8 @@ import (
 // EventLogs reads the event logs of accounts. It has no method that writes: the store writes an
 // event in the transaction that changes the object.
 type EventLogs interface {
-	// LoggedEvents returns a page of the owner's log, in the order of Sequence. No event that is
-	// committed later has a Sequence of LogPage.Next or lower. LoggedEvents fails with
+	// LoggedEvents returns a page of the owner's log, in the order of Sequence. Every event that is
+	// committed later has a Sequence greater than LogPage.Next. LoggedEvents fails with
 	// cursor_expired if events after q.After were deleted, and with invalid_request if q.After is
 	// after the end of the log.
 	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
@@ -29,7 +29,7 @@ type EventLogs interface {
 
 // LogQuery selects events of one account.
 type LogQuery struct {
-	// After is the Sequence after which the page begins. FromOldest begins at the oldest event.
+	// After is the Sequence after which the page begins, or FromOldest.
 	After int64
 	// Types and Tenants select events; empty selects all. Events without a tenant are selected only
 	// if Tenants is empty.
@@ -38,7 +38,7 @@ type LogQuery struct {
 	Limit   int // maximum number of events
 }
 
-// FromOldest is the LogQuery.After of a reader without a cursor.
+// FromOldest as LogQuery.After selects the page that begins with the oldest event.
 const FromOldest int64 = -1
 
 // LogPage is a part of a log.

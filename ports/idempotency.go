@@ -24,7 +24,8 @@ type Idempotency interface {
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key or the
 	// key no longer exists. Finish, Abandon and Release return held in the same way.
 	Hold(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
-	// Finish stores a completion when there is no change to commit it with. It may be repeated.
+	// Finish stores a completion of a write that has no change to commit with it. It may be
+	// repeated.
 	Finish(ctx context.Context, c Completion) (held bool, err error)
 	// Abandon ends an attempt without storing an answer. The key is kept until the given time. A
 	// key with an answer stays unchanged, and held is false.
@@ -46,7 +47,7 @@ type Claim struct {
 
 // Completion is the answer of an idempotent write, sealed for storage. A store commits a Completion
 // in the transaction of the change that the answer describes. If a different attempt holds the key
-// by then, the store commits neither and fails with idempotency_request_in_progress. If the
+// at that time, the store commits neither and fails with idempotency_request_in_progress. If the
 // Completion is nil, the store commits only the change.
 type Completion struct {
 	Key     idempotency.KeyID
@@ -60,8 +61,8 @@ type Completion struct {
 
 // Answer returns the Completion for the result of a use case, or nil if the answer must not be
 // stored. A use case has a parameter of this type only if a second run would return a different
-// result. It calls Answer before its last change, and passes the Completion to the store. A nil
-// Answer means that the caller sent no Idempotency-Key.
+// result. The use case calls Answer before its last change, and passes the Completion to the store.
+// A nil Answer means that the caller sent no Idempotency-Key.
 type Answer[R any] func(R) (*Completion, error)
 
 // Completion calls a with the result. It returns nil if a is nil.

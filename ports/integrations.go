@@ -49,15 +49,18 @@ type Connections interface {
 	EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error)
 	// ConnectionCounts counts an integration's connections.
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
-	// BeginSession stores a new pending session before the platform is called. If the connection is
-	// neither connected nor disconnecting, BeginSession makes it pending and clears its error. The
-	// same transaction marks an earlier pending session of the mailbox as expired if that session
-	// is not Opened and either began before staleBefore or has reached its ExpiresAt. An earlier
-	// session that is Opened has a link, so the caller checks it at the platform and ends it before
-	// this call. Only one of several concurrent calls succeeds. BeginSession can fail like
-	// EligibleMailbox. After that check it fails with mailbox_already_connected_elsewhere if a
-	// different integration has the mailbox (see integration.ConnectionStatus.Held), or with
-	// oauth_session_pending.
+	// BeginSession stores a new pending session before the platform is called. In the same
+	// transaction, it changes the stored connection and the earlier session of the mailbox:
+	//
+	//   - A missing connection is stored as pending, with the id connectionID. A stored connection
+	//     becomes pending without an error, unless it is connected or disconnecting.
+	//   - An earlier pending session that is not Opened expires if it began before staleBefore or
+	//     has reached its ExpiresAt. An earlier session that is Opened has a link. The caller
+	//     checks it at the platform and ends it before this call.
+	//
+	// Only one of several concurrent calls succeeds. BeginSession can fail like EligibleMailbox.
+	// After that check it fails with mailbox_already_connected_elsewhere if a different integration
+	// has the mailbox (see integration.ConnectionStatus.Held), or with oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, staleBefore time.Time) error
 	// PendingSession returns the pending session of a mailbox at an integration. found is false if
 	// there is none.
@@ -67,9 +70,10 @@ type Connections interface {
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
 	// SaveSession stores a session, and c if it is not nil, and commits the completion with them.
 	// Only a pending session can change, with one exception: a connected session replaces an
-	// expired one, because the platform may report a success late. It does not if the mailbox's
-	// connection is disconnecting or disconnected. Otherwise SaveSession stores nothing and saved
-	// is false. It fails like BeginSession if a different integration has the mailbox.
+	// expired session, because the platform may report a success late. The exception does not apply
+	// if the mailbox's connection is disconnecting or disconnected. If the session cannot change,
+	// SaveSession stores nothing and saved is false. If a different integration has the mailbox, it
+	// fails like BeginSession.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// claimed is false if the session has ended or was already checked after the time since. Only
@@ -86,12 +90,16 @@ type Connections interface {
 	// also fail like EligibleMailbox.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
-	// completion with it. It merges i like SaveIntegration. It stores no connection if the result
-	// of a listing that began later is already stored. It skips a connection that changed after the
-	// time began, a connection whose mailbox was deleted, and a connection whose mailbox is
-	// connected through a different integration. If a mailbox occurs several times, its last
-	// connection counts. SaveRefresh returns the number of stored connections. It fails with
-	// integration_not_found.
+	// completion with it. It merges i as SaveIntegration does. If the result of a listing that
+	// began later is already stored, SaveRefresh stores no connection. It also skips these
+	// connections:
+	//
+	//   - a connection that changed after the time began
+	//   - a connection whose mailbox was deleted
+	//   - a connection whose mailbox is connected through a different integration
+	//
+	// If a mailbox occurs several times, its last connection counts. SaveRefresh returns the number
+	// of stored connections. It fails with integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
 }
 

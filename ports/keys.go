@@ -12,8 +12,8 @@ import (
 
 // Keys authenticates callers.
 type Keys interface {
-	// Caller returns the owner and the bounds of a key by the hash of its current secret, or of a
-	// replaced one. It fails with invalid_api_key. For a revoked key it returns the caller with the
+	// Caller returns the owner and the bounds of the key whose current or replaced secret has this
+	// hash. It fails with invalid_api_key. For a revoked key it returns both the caller and this
 	// error. It does not check the bounds or SecretUntil.
 	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
 	// Account returns the current state of an account, for a browser session. It fails with
@@ -21,9 +21,9 @@ type Keys interface {
 	Account(ctx context.Context, id access.AccountID) (access.Account, error)
 	// Member reports whether the address is a member of the account.
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
-	// RotateKey replaces the key with this id by a new one in one transaction. Only one of several
-	// concurrent calls succeeds. The new key keeps the old name and bounds. It fails with
-	// invalid_api_key if the old key is no longer valid.
+	// RotateKey replaces the key oldID by newKey in one transaction. Only one of several concurrent
+	// calls succeeds. The new key keeps the name and the bounds of the old key. RotateKey fails
+	// with invalid_api_key if the old key is no longer valid.
 	RotateKey(ctx context.Context, owner access.AccountID, oldID string, newKey access.Key) error
 }
 
@@ -38,11 +38,11 @@ type AccountKeys interface {
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
 	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
 	// RenewKey gives a key the hash and the hint of newKey. The replaced secret is accepted until
-	// oldUntil. Secrets that were replaced earlier end at oldUntil at the latest. It fails with
-	// key_revoked.
+	// oldUntil. Secrets that were replaced earlier expire at oldUntil at the latest. RenewKey fails
+	// with key_revoked.
 	RenewKey(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
-	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked
-	// already.
+	// EndKey revokes a key with all its secrets. It fails with key_revoked if the key is already
+	// revoked.
 	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
 }
 

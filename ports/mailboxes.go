@@ -21,13 +21,15 @@ type MailboxStore interface {
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under
 	// a lock on the domain. It returns the rows in the order of specs. New rows are in stage
-	// reserved, with new ids and JustReserved set. A missing mailbox becomes a reservation again,
-	// and counts as new. ReservedAt of an unfinished row is later than that of every earlier
-	// reservation of the row. It fails with domain_not_found. It fails with mailbox_limit_reached,
+	// reserved, with new ids and JustReserved set. A missing mailbox becomes a reservation again:
+	// it counts towards max like a new row, but keeps its id, and JustReserved is not set. The
+	// ReservedAt of an unfinished row is later than the ReservedAt of each earlier reservation of
+	// the row. ReserveMailboxes fails with domain_not_found. It fails with mailbox_limit_reached,
 	// and stores nothing, if the domain would have more than max rows that are not missing.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
-	// SaveMailbox merges an observation into the stored mailbox with mailbox.Mailbox.Merge. Parts
-	// that were observed later stay. It fails with mailbox_not_found if the row no longer exists.
+	// SaveMailbox merges the observation m into the stored mailbox with mailbox.Mailbox.Merge. It
+	// keeps each stored part that was observed later than the same part of m. It fails with
+	// mailbox_not_found if the row no longer exists.
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
 	// ConcludeMailboxes does the same as SaveMailbox for all mailboxes of a request, or for none of
 	// them. It commits the completion with them.

@@ -51,15 +51,16 @@ type MailTenant interface {
 	SendTrace
 }
 
-// Consent proves that an administrator of a tenant agrees to connect it.
+// Consent proves that an administrator of a tenant agrees to connect the tenant.
 type Consent interface {
 	// ConsentURL returns the URL at which an administrator approves the application. The platform
 	// then redirects the browser to the URL redirect, with state.
 	ConsentURL(ctx context.Context, state, redirect string) (string, error)
-	// Granted parses the callback's raw query and returns the tenant that it claims, which is not
-	// proven yet. It fails with consent_declined, or with invalid_request if the query is invalid.
+	// Granted parses the raw query of the redirect from ConsentURL, and returns the tenant that the
+	// query claims. The claim is not proven yet. Granted fails with consent_declined, or with
+	// invalid_request if the query is invalid.
 	Granted(ctx context.Context, query string) (tenant.GUID, error)
-	// SignInURL returns the URL at which the administrator signs in to exactly that tenant.
+	// SignInURL returns the URL at which the administrator signs in to exactly the tenant s.Tenant.
 	SignInURL(ctx context.Context, s SignIn) (string, error)
 	// Administrator redeems the code of the sign-in and proves the tenant and the role. It fails
 	// with not_an_administrator, or with connect_link_invalid if the tenant or nonce differs or the
@@ -96,12 +97,12 @@ type TenantDirectory interface {
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error
 	// RemoveDomain removes a domain from the tenant. It does nothing if the tenant has no such
-	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while it
-	// is the default domain.
+	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while the
+	// domain is the default domain.
 	RemoveDomain(ctx context.Context, name string) error
 }
 
-// MailServer prepares a tenant's mail server and signs its domains.
+// MailServer prepares a tenant's mail server and configures DKIM signing for the tenant's domains.
 type MailServer interface {
 	// Bootstrap performs the next step of the mail server's preparation and returns the progress.
 	// It may be repeated at any time.

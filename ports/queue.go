@@ -34,7 +34,8 @@ type Wakeup struct {
 //
 // Accounts are served round-robin. No account can use all workers, and one worker is kept free. The
 // first job of an account therefore starts at most 5 s late, no matter how much work is due for
-// other accounts. Wake-ups with SeparateGroup form a separate account for each kind.
+// other accounts. The wake-ups of an account with SeparateGroup count as a separate account for
+// each kind.
 type Queue interface {
 	// Wake enqueues wake-ups. Call it only after the job's row is committed. A handler that starts
 	// after the call to Wake sees the committed row. A wake-up for a job whose handler is running

@@ -30,7 +30,7 @@ type Removals interface {
 	// longer in force. Discoveries ignore the domain until Domains.ReserveDomain reserves it again.
 	// It fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
-	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails
+	// RemovableMailbox returns a mailbox. Like a domain, it may be missing. RemovableMailbox fails
 	// with tenant_not_found or mailbox_not_found.
 	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is
@@ -51,7 +51,7 @@ type DomainRemoval struct {
 	// the domain after it.
 	Repeated bool
 	// MadeAnew is true if the platform has shown a change of the domain since the earlier removal
-	// began. The earlier removal can then have removed the domain, and the platform can have a new
-	// one. See domain.Observed.Change.
+	// began (see domain.Observed.Change). Perhaps the earlier removal has removed the domain, and
+	// the domain at the platform is a new one with the same name.
 	MadeAnew bool
 }

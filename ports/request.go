@@ -36,8 +36,8 @@ func WithTenants(ctx context.Context, tenants []tenant.GUID) context.Context {
 	return context.WithValue(ctx, tenantsKey{}, tenants)
 }
 
-// VisibleTenants returns the tenants of WithTenants. limited is false in a context in which all
-// tenants are visible.
+// VisibleTenants returns the tenants of WithTenants. limited is false if all tenants are visible in
+// ctx.
 func VisibleTenants(ctx context.Context) (tenants []tenant.GUID, limited bool) {
 	tenants, limited = ctx.Value(tenantsKey{}).([]tenant.GUID)
 	return tenants, limited
@@ -67,7 +67,7 @@ func (e *Effects) Seen() idempotency.Effects {
 }
 
 // Stop makes the providers' adapters refuse further calls of the request. Unlike a cancellation of
-// the context, this also affects work that was detached from it.
+// the context, Stop also affects work that was detached from the context.
 func (e *Effects) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

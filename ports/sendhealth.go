@@ -13,7 +13,8 @@ import (
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
 	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
-	// before the time laggingBefore.
+	// before the time laggingBefore. A tenant that was never counted is lagging if it was ready
+	// before that time.
 	SendHealth(ctx context.Context, now, laggingBefore time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.
@@ -22,14 +23,15 @@ type SendWatch interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// Due is when the tenant that has been due for the longest time became due. It ignores tenants
-	// with a lease. It is zero if no tenant is due.
+	// Due is when the first of the tenants that are due now became due. Tenants with a lease do not
+	// count. Due is zero if no tenant is due.
 	Due time.Time
-	// Limited is the number of tenants that have an enforced limit and a valid consent. Behind is
-	// the number of these tenants that are lagging.
+	// Limited is the number of tenants that have an enforced limit, a valid consent and a prepared
+	// mail server. Behind is the number of these tenants that are lagging.
 	Limited, Behind int
-	// Blocked is the number of blocked mailboxes. Stranded is the number of blocked mailboxes in
-	// tenants that deny access, so that tenantry cannot unblock them.
+	// Blocked is the number of blocked mailboxes. Stranded is the number of blocked mailboxes that
+	// tenantry cannot unblock, because the tenant has a revoked consent or an unprepared mail
+	// server.
 	Blocked, Stranded int
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // SendingPlatform is a sending platform, accessed with one credential in one of its workspaces. The
-// credential's setting `workspace_id` names the workspace. If the platform has several workspaces,
-// only Check works without it.
+// credential's setting `workspace_id` names the workspace. If the credential has access to several
+// workspaces, only Check works without this setting.
 //
 // Errors: Refused with access_denied if the platform rejects the credential. The cause is
 // plan_inactive if the credential's plan has ended. Refused with capability_not_supported for an

@@ -22,8 +22,8 @@ type SendPolicies interface {
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
 	// ReservePolicy reserves a scope for a policy, so that ScopesWithRules lists the scope. It
 	// returns the policy in force. If there is none, it stores and returns a policy without a
-	// limit. Policies and Policy do not return that policy until SavePolicy puts it in force. It
-	// fails with tenant_not_found or domain_not_found.
+	// limit. Policies and Policy do not return that policy until SavePolicy puts it in force.
+	// ReservePolicy fails with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
 	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
@@ -66,8 +66,7 @@ type SendRuns interface {
 	// consent or an unprepared mail server.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r SendRun, won bool, err error)
 	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant was deleted.
-	// The caller must then stop. The methods below return held in the same way, and write nothing
-	// if it is false.
+	// The caller must then stop. The methods below that return held write nothing if held is false.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
 	// SendBoxes lists the tenant's mailboxes by address, with their counts of the days that began
 	// at the time since or later. It does not set MailboxState.Sent.

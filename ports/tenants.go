@@ -21,19 +21,24 @@ type Tenants interface {
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
 	// TenantCount returns the number of slots that the owner's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
-	// Attach makes the account the only holder of the tenant. In one transaction under a lock on
-	// the account, it reads the account's plan and takes a slot. A second consent by the current
-	// holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. The consent can
-	// restore a missing grant, so a failed bootstrap is pending again. Attaching a managed tenant
-	// is recorded as described at Audit. Attach fails with tenant_limit_reached, account_closed or
-	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
-	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
-	// connected itself. The same transaction marks the connect sessions with these ids as
-	// connected.
+	// Attach makes the account the only holder of the tenant, and marks the connect sessions with
+	// these ids as connected. It does both in one transaction under a lock on the account:
+	//
+	//   - If the account does not hold the tenant yet, Attach stores it, which takes a slot of the
+	//     account's plan.
+	//   - If the account already holds the tenant, Attach renews ConsentedAt, ConnectedBy and the
+	//     consent, and takes no slot. A failed bootstrap becomes pending again, because the consent
+	//     can restore a missing grant.
+	//
+	// Attaching a managed tenant is recorded as described at Audit. Attach fails with
+	// tenant_limit_reached, account_closed, or tenant_held_elsewhere. It fails with no_api_plan for
+	// a tenant that is not managed. It also fails with tenant_held_elsewhere if t is managed, but
+	// the account has connected the tenant itself.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error)
 	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
-	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. Parts that
-	// were observed later stay. It fails with tenant_not_found.
+	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. It keeps
+	// each stored part that was observed later than the same part of t. It fails with
+	// tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
 	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of
 	// a managed tenant. It commits the completion with the deletion. It fails with
@@ -47,8 +52,8 @@ type Assignments interface {
 	// an unknown tenant, and for a tenant that its account has connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment for the operator and returns the account. It records the change
-	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
-	// returns true from then on, until the account deletes the tenant or holds it again. It fails
+	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. After
+	// that, Withdrawn returns true until the account deletes the tenant or holds it again. It fails
 	// with tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
@@ -59,20 +64,20 @@ type Assignments interface {
 type Discoveries interface {
 	// SaveDiscovery merges the platform's lists into the stored domains and mailboxes of a tenant,
 	// with the Merge methods of both. It adds a row for each new domain and mailbox. A nil list
-	// means that the platform's list was not available, and the stored rows stay unchanged. They
-	// also stay unchanged if the result of a later list is already stored.
+	// means that the platform's list was not available. The stored rows stay unchanged if their
+	// list is nil, or if the result of a later list is already stored.
 	//
-	// A missed domain or mailbox is marked as missing, and is no longer listed and counted. It is
-	// removed when a discovery at least observation.ReplicaLag later misses it again. Rows created
-	// after Began are not marked, nor are rows whose creation a request claimed within the last
-	// hour. A listed mailbox in stage reserved becomes ready and foreign. One in stage creating
-	// becomes created. The listed sign-in name of a managed mailbox is stored once it equals the
-	// address.
+	// A missed domain or mailbox is marked as missing, and is no longer listed or counted. Its row
+	// is deleted when a discovery at least observation.ReplicaLag later misses it again. Rows
+	// created after Began are not marked as missing. Rows whose creation a request claimed within
+	// the last hour are not marked either. A listed mailbox in stage reserved becomes ready and
+	// foreign. A listed mailbox in stage creating becomes created. The listed sign-in name of a
+	// managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
 	// is not blocked when it is found again. A mailbox that a pass intends to block is kept until a
 	// pass knows the outcome. Domains and mailboxes that Removals has removed are omitted, as
-	// described there. It fails with tenant_not_found.
+	// described at its methods. SaveDiscovery fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
 	// stored mailboxes, including missing and unfinished ones. It fails with tenant_not_found.

@@ -18,8 +18,8 @@ type Webhooks interface {
 	// events that are logged from now on. It fails with webhook_limit_reached if the account has
 	// webhook.MaxPerAccount.
 	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
-	// Webhooks lists at most limit webhooks of the owner that are older than the webhook with the
-	// id before, newest first. An empty id begins with the newest.
+	// Webhooks lists at most limit webhooks of the owner, newest first. The list begins after the
+	// webhook with the id before, or with the newest webhook if before is empty.
 	Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error)
 	Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error)
 	// ChangeWebhook applies change to the stored webhook, stores the result, and commits the
@@ -30,9 +30,9 @@ type Webhooks interface {
 		change func(*webhook.Webhook)) (webhook.Webhook, error)
 	// RemoveWebhook deletes a webhook with its deliveries, and commits the completion with it.
 	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
-	// Replay makes the webhook get again all events of its account's log after the position. It
-	// fails with cursor_expired if some of these events were deleted, and with invalid_request if
-	// the position is after the end of the log.
+	// Replay repeats all events of the account's log after the position for the webhook. It fails
+	// with cursor_expired if some of these events were deleted, and with invalid_request if the
+	// position is after the end of the log.
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
 	// DisableFailing disables at most limit webhooks, as ChangeWebhook does, and returns how many
 	// it disabled. It selects webhooks of active accounts that have been failing at least since the
@@ -70,15 +70,15 @@ type Deliveries interface {
 	// stored, if the webhook already has webhook.MaxConcurrent claimed deliveries.
 	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (d ClaimedDelivery, claimed bool, err error)
 	// SaveDeliveries stores claimed deliveries after their tries and ends their leases, in one
-	// transaction. It also changes the webhooks by the results, as Webhook.After says. The result
-	// has the order of tried.
+	// transaction. It also updates the webhooks with the results, as Webhook.After says. It returns
+	// the results in the order of tried.
 	SaveDeliveries(ctx context.Context, tried []TriedDelivery, now time.Time) ([]SavedDelivery, error)
 	// ReleaseDelivery ends the lease of a claimed delivery that was not tried.
 	ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error
 
 	// ListDeliveries returns deliveries of a webhook. It fails with webhook_not_found, with
-	// cursor_expired if the delivery q.Before was deleted, and with invalid_request if that delivery
-	// is one of a different webhook.
+	// cursor_expired if the delivery q.Before was deleted, and with invalid_request if that
+	// delivery belongs to a different webhook.
 	ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q DeliveryQuery) ([]webhook.Delivery, error)
 	// Redeliver makes a delivery pending and due at now, with all tries left. The result of a try
 	// in progress counts as one of these tries. It fails with webhook_not_found and
@@ -86,7 +86,7 @@ type Deliveries interface {
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 
 	// DueWebhooks lists at most limit webhooks with a due delivery that is not claimed, of all
-	// active accounts, those that wait longest first.
+	// active accounts. Webhooks whose delivery has been due for the longest time come first.
 	DueWebhooks(ctx context.Context, now time.Time, limit int) ([]DueWebhook, error)
 	// DropDeliveries deletes at most limit deliveries that were created before the given time. It
 	// returns how many it deleted.
@@ -96,8 +96,8 @@ type Deliveries interface {
 // Slots limit how many deliveries are claimed.
 type Slots struct {
 	All int
-	// Unproven is how many of all slots webhooks that are not proven can get. Failing is how many
-	// of these failing webhooks can get.
+	// Unproven is the number of these slots that all unproven and failing webhooks together can
+	// take. Failing is the number that failing webhooks can take.
 	Unproven, Failing int
 	// Conduct returns what the claimer has seen of a webhook's endpoint.
 	Conduct func(webhookID string) webhook.Conduct
@@ -106,8 +106,8 @@ type Slots struct {
 // Standing returns the standing of a webhook, from what the claimer has seen of its endpoint.
 func (s *Slots) Standing(w webhook.Webhook) webhook.Standing { return w.Standing(s.Conduct(w.ID)) }
 
-// Take takes a slot for a delivery of a webhook with this standing. It returns false if there is
-// none.
+// Take takes a slot for a delivery of a webhook with this standing. It returns false if no slot is
+// free for this standing.
 func (s *Slots) Take(standing webhook.Standing) bool {
 	if s.All == 0 || standing != webhook.Proven && s.Unproven == 0 || standing == webhook.Failing && s.Failing == 0 {
 		return false

@@ -109,8 +109,8 @@ func (b Bounds) Permit(required Scope) error {
 	return insufficient(required, "the API key lacks the scope %s", required)
 }
 
-// PermitAllTenants fails with insufficient_scope if the key is limited to some tenants. It is for
-// operations that can concern any tenant of the account. The error names required, the scope of the
+// PermitAllTenants fails with insufficient_scope if the key is limited to some tenants. Operations
+// that can concern any tenant of the account call it. The error names required, the scope of the
 // operation.
 func (b Bounds) PermitAllTenants(required Scope) error {
 	if b.Tenants == nil {
@@ -136,9 +136,9 @@ func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 	return nil
 }
 
-// Cover fails with insufficient_scope if other allows more than b: another scope, tenant or
-// address, or a later expiry. The error names required, the scope of the operation, if other allows
-// more than a scope.
+// Cover fails with insufficient_scope if other allows a scope, a tenant or an address that b does
+// not allow, or if other expires later than b. If b lacks a scope of other, the error names that
+// scope. Otherwise the error names required, the scope of the operation.
 func (b Bounds) Cover(other Bounds, required Scope) error {
 	for _, s := range other.Scopes {
 		if !b.Allows(s) {
@@ -156,8 +156,8 @@ func (b Bounds) Cover(other Bounds, required Scope) error {
 	return nil
 }
 
-// containsNetwork reports whether the networks together contain all addresses of n. If none of them
-// contains n, but some are parts of it, each half of n must be contained.
+// containsNetwork reports whether the networks of b together contain all addresses of n. If no
+// network contains n, but some networks are parts of n, it checks each half of n.
 func (b Bounds) containsNetwork(n netip.Prefix) bool {
 	if slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) }) {
 		return true

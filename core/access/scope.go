@@ -95,7 +95,7 @@ func checkScopes(scopes []Scope) error {
 }
 
 // insufficient returns the insufficient_scope error. required is the scope that the caller's key
-// lacks. If a different bound stops the request, it is the scope of the operation.
+// lacks. If a different bound stops the request, required is the scope of the operation.
 func insufficient(required Scope, format string, args ...any) error {
 	return fault.InsufficientScope.WithValues(required, format, args...)
 }

@@ -20,8 +20,8 @@ type Settings struct {
 	DisplayName string
 	// SupportURL is where an administrator finds help: an https or mailto URL.
 	SupportURL string
-	// ReturnHosts are the hosts to which the connect pages may lead back, in lower case. A host
-	// without a port allows every port.
+	// ReturnHosts are the hosts to which the connect pages may link at the end, in lower case. A
+	// host without a port allows every port.
 	ReturnHosts []string
 }
 

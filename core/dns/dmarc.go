@@ -107,8 +107,7 @@ func (z zoneView) inheritedTags() map[string]string {
 const maxWalk = 8
 
 // ParentDMARCNames returns the names at which parent domains have a DMARC record that can cover the
-// domain, nearest first.
-// They are the names of the tree walk of RFC 9989.
+// domain, nearest first. They are the names of the tree walk of RFC 9989.
 func ParentDMARCNames(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
 	if len(labels) > maxWalk {

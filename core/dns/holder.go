@@ -29,10 +29,11 @@ type Detection struct {
 	Reason DetectionReason
 }
 
-// DetectionReason is a stable word for why no provider is detected. It is "" if one is detected.
+// DetectionReason is a stable word for why Detection.Provider has no ID. It is "" if the provider
+// has a plugin.
 type DetectionReason string
 
-// The reasons why no provider is detected.
+// The reasons why Detection.Provider has no ID.
 const (
 	// DetectionUnknown means that the name servers are not known.
 	DetectionUnknown DetectionReason = "unknown"
@@ -106,8 +107,8 @@ type Access struct {
 // Standing is what a connection can do with a zone, as a stable word.
 type Standing string
 
-// The standings. Only ReachesZone allows a write. FindHolder replaces it if the zone's delegation
-// shows that the provider does not publish the zone.
+// The standings. Only ReachesZone allows a write. FindHolder changes ReachesZone to
+// ReachesElsewhere or ReachesIdle if the provider does not publish the zone.
 const (
 	// ReachesZone means that the credential has access to the zone.
 	ReachesZone Standing = "reaches_zone"
@@ -143,9 +144,9 @@ type Holder struct {
 	Access Access
 }
 
-// FindHolder returns the provider that serves the zone of a read. A connection with access to the
-// published zone decides, even if the name servers have the names of another provider, because a
-// provider may use servers with any names.
+// FindHolder returns the provider that serves the zone of a read. If a connection has access to the
+// published zone, its provider is the holder. This holds even if the name servers match the
+// patterns of a different provider, because a provider may use servers with any names.
 func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	h := Holder{Detection: Detect(read, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(accesses))
@@ -169,10 +170,13 @@ func FindHolder(read ZoneRead, providers []Provider, accesses []Access) Holder {
 	return h
 }
 
-// isRelevant reports whether a connection that cannot write matters for the zone. If a provider is
-// detected, only its connections matter. Otherwise a connection matters if it has access to a zone
-// that is not published, or if its provider could serve the zone because it has no name server
-// patterns.
+// isRelevant reports whether a connection that cannot write matters for the zone. If a provider
+// with a plugin is detected, only connections to this provider matter. Otherwise two kinds of
+// connections matter:
+//
+//   - a connection that has access to the zone, although its provider does not publish the zone
+//   - a connection to a provider without name server patterns, unless its credential has no access
+//     to the zone; such a provider could serve the zone
 func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID

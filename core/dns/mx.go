@@ -55,7 +55,7 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 }
 
 // isVerificationHost reports whether an MX host only proves ownership, to this tenant or to an
-// earlier one. An MX record with such a host receives no mail.
+// earlier tenant. An MX record with such a host receives no mail.
 func (z zoneView) isVerificationHost(host string) bool {
 	return below(host, z.hosts.Verification) ||
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })

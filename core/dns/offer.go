@@ -62,9 +62,9 @@ type Signing struct {
 	Selector1, Selector2 Record
 }
 
-// Wanted returns the records of the DKIM selectors. A caller that reads a domain's DNS passes them
-// to the reader. With them the reader can check whether a provider returns the target's records in
-// place of a CNAME.
+// Wanted returns the records of the DKIM selectors. A caller that reads a domain's DNS passes these
+// records to the reader. The reader can then check whether a provider returns the records of a
+// target in place of the CNAME.
 func (s Signing) Wanted() []Desired {
 	var records []Desired
 	for _, d := range []Desired{{Selector1, s.Selector1}, {Selector2, s.Selector2}} {
@@ -145,8 +145,8 @@ func (o Offer) service(recordType Type, name string, matches func(string) bool) 
 
 func anyContent(string) bool { return true }
 
-// inDomain reports whether a name is the domain or below it. Because of it, a plan never leaves the
-// domain, even if the platform specifies a record elsewhere.
+// inDomain reports whether a name is the domain or below the domain. Desire omits all other names,
+// so that a plan never changes names outside the domain.
 func inDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }

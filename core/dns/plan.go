@@ -49,7 +49,7 @@ type Written struct {
 	Name    string
 	Type    Type
 	Value   string
-	// Replaced is the value that this one replaced, "" when it was added.
+	// Replaced is the value that Value replaced, "" if Value replaced none.
 	Replaced string
 }
 
@@ -102,7 +102,7 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 		writes := v.action == Create || v.action == Update
 		if writes {
 			p.change(z.setAt(want.Name, want.Type), want.TTL, v)
-			p.note(want, v)
+			p.addWrites(want, v)
 		}
 		p.add(want, v.withNoteIf(writes && z.wildcard(want.Name), NoteWildcard).
 			withNoteIf(writes && want.Type == TXT && p.textSize(want.Record) > largeTXT, NoteTXTLarge))
@@ -112,7 +112,8 @@ func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 
 // Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
 // The platform specifies them after it has verified the domain. Until then the plan has no SPF, MX
-// and DKIM records. It has only those conflicts that exist whatever the platform will specify.
+// and DKIM records. For these records, it has only the conflicts that remain whatever the platform
+// will specify.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
@@ -185,8 +186,9 @@ func (p *Plan) add(want Desired, v verdict) {
 	p.Items = append(p.Items, item)
 }
 
-// change adds a verdict's edit to the change of its record set. An existing set keeps its TTL. A
-// set that a wildcard produced does not exist in the zone, so the change writes all its values.
+// change adds a verdict's edit to the change of the record set current. An existing set keeps its
+// TTL. A set that a wildcard produced does not exist in the zone, so the change writes all its
+// values.
 func (p *Plan) change(current RRSet, ttl int, v verdict) {
 	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == current.Type && sameName(c.After.Name, current.Name) })
 	if i < 0 {
@@ -204,9 +206,9 @@ func (p *Plan) change(current RRSet, ttl int, v verdict) {
 	after.Values = replaceValues(after.Values, v.remove, v.add)
 }
 
-// note records the values that a verdict writes. If one value replaces several, Replaced is the
-// first of them.
-func (p *Plan) note(want Desired, v verdict) {
+// addWrites adds the values that a verdict writes to p.Writes. If one value replaces several,
+// Replaced is the first of them.
+func (p *Plan) addWrites(want Desired, v verdict) {
 	for _, value := range v.add {
 		written := Written{Purpose: want.Purpose, Name: normalName(want.Name), Type: want.Type, Value: value}
 		if len(v.remove) > 0 {

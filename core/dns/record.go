@@ -84,16 +84,16 @@ type RRSet struct {
 }
 
 // Same reports whether two sets have the same name, type and values, in any order. It ignores the
-// TTL. It is not named Equal, because test libraries would call it to compare sets, and they must
-// compare the TTL.
+// TTL. The name is not Equal, because test libraries compare values with a method of this name, and
+// tests must also compare the TTL.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
-// InZone reports whether the zone with this apex can hold the set. The name of the set is the apex
-// or below it. Its type has the form of a record type, such as TXT or TYPE65534: types are compared
-// exactly, so a type in lower case would be overlooked.
+// InZone reports whether the zone with this apex can hold the set. The name of the set must be the
+// apex or below the apex. The type must have the form of a record type, such as TXT or TYPE65534. A
+// type in lower case is not allowed, because types are compared exactly.
 func (s RRSet) InZone(apex string) bool {
 	inside := sameName(s.Name, apex) || strings.HasSuffix(normalName(s.Name), "."+normalName(apex))
 	return inside && s.Type != "" && strings.Trim(string(s.Type), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""

@@ -34,8 +34,8 @@ func (z zoneView) decideSPF(want Record) verdict {
 }
 
 // decideEarlySPF decides on the existing SPF records while the platform's record is not known. It
-// returns a conflict if no SPF record of the platform could resolve it, and otherwise the zero
-// verdict.
+// returns a conflict only if the conflict would remain with any SPF record of the platform.
+// Otherwise it returns the zero verdict.
 func (z zoneView) decideEarlySPF() verdict {
 	records := filter(z.setAt(z.Domain, TXT).Values, isSPF)
 	distinct := slices.Compact(slices.Clone(records))
@@ -79,8 +79,9 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	}
 	base, reason := have, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
-		// tenantry wrote this record. Replace it by the record that it would write today: the
-		// foreign record that it had replaced, if any, with the missing terms.
+		// tenantry wrote this record, so the record can be replaced. If the earlier write replaced
+		// a foreign SPF record, the new record is that foreign record with the missing terms.
+		// Otherwise it is the platform's record.
 		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier
@@ -186,15 +187,15 @@ func (r spfRecord) withTerms(terms []string) string {
 // record cannot be counted, checkLimits returns a conflict, so that the record is not written.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	cost := spfTree(z.Referenced.SPF).cost(r)
-	foreign := cost.unknown && !z.onlyUnknown(r, desired)
+	foreignUnknown := cost.unknown && !z.onlyPlatformUnknown(r, desired)
 	switch {
 	case cost.lookups > maxLookups:
 		return blocked(ReasonSPFLookups)
-	case foreign && v.action == Update:
+	case foreignUnknown && v.action == Update:
 		return blocked(ReasonSPFUnknown)
 	}
 	all := r.first("all")
-	return v.withNoteIf(foreign, NoteSPFUnknown).
+	return v.withNoteIf(foreignUnknown, NoteSPFUnknown).
 		withNoteIf(cost.lookups >= maxLookups-1, NoteSPFNearLimit).
 		withNoteIf(cost.void > maxVoid, NoteSPFVoid).
 		withNoteIf(cost.broken, NoteSPFBroken).
@@ -204,9 +205,9 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 		withNoteIf(all != nil && all.qualifier == '+', NoteSPFPermissive)
 }
 
-// onlyUnknown reports whether all names that could not be read are references of the platform's own
-// record. Such a name counts as one lookup and does not prevent a write.
-func (z zoneView) onlyUnknown(r, desired spfRecord) bool {
+// onlyPlatformUnknown reports whether the platform's own record references all names that could not
+// be read. Such a name counts as one lookup and does not prevent a write.
+func (z zoneView) onlyPlatformUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range z.Referenced.SPF {
 		tree[name] = texts

@@ -22,7 +22,7 @@ type spfTerm struct {
 	offset    int
 	qualifier byte   // + - ~ ?, of a mechanism only
 	name      string // lower case
-	value     string // as written, without the : or =; for a and mx with the /
+	value     string // as written, without a leading : or =; of a and mx it may begin with /
 	modifier  bool
 }
 

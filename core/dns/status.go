@@ -92,7 +92,7 @@ func firstMatch(texts []string, matches func(string) bool) string {
 }
 
 // Merge returns a domain's status after a read. An incomplete read may show the answer of a single
-// server. Merge therefore uses it only for values that were missing before.
+// server. Merge therefore takes from an incomplete read only the values that were missing before.
 func Merge(earlier, seen Status, complete bool) Status {
 	if complete {
 		return seen
@@ -150,8 +150,8 @@ func ReadSoundness(read ZoneRead, o Offer) (spf, dkim, mx Soundness) {
 	return spf, dkim, mx
 }
 
-// spfSoundness returns SoundnessRight for a valid SPF record that passes the platform, directly or
-// through names that it references.
+// spfSoundness returns SoundnessRight for a valid SPF record that lets the platform send, directly
+// or through names that the record references.
 func (z zoneView) spfSoundness(want Record) Soundness {
 	records := filter(z.setAt(want.Name, TXT).Values, isSPF)
 	desired, ok := parseSPF(want.Content)

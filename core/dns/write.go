@@ -32,9 +32,9 @@ const attributionLimit = time.Hour
 type Resolution struct{ Made, Unmade []Write }
 
 // Resolve decides from the provider's record sets whether writes with an unknown outcome were made.
-// A write counts as made if, within attributionLimit, the zone has exactly its record sets, with
-// their values and TTLs. Otherwise its values count as foreign, so that tenantry does not replace a
-// record that someone else may have published.
+// A write counts as made if it is at most attributionLimit old, and the zone has exactly the record
+// sets of the write, with their values and TTLs. Otherwise the values count as foreign, so that
+// tenantry does not replace a record that someone else may have published.
 func Resolve(openWrites []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution
 	for _, w := range openWrites {

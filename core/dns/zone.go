@@ -21,8 +21,8 @@ type Zone struct {
 	Idle string
 }
 
-// ServesDelegation reports whether the records of the zone are published. The provider must not
-// mark the zone as idle, and its name servers must equal those of the delegation.
+// ServesDelegation reports whether the records of the zone are published: the zone is not idle, and
+// NameServers equals the name servers of the delegation.
 func (z Zone) ServesDelegation(delegation []string) bool {
 	return z.Idle == "" && len(delegation) > 0 && slices.Equal(plainNames(z.NameServers), plainNames(delegation))
 }
@@ -86,11 +86,11 @@ func hasCause(err error, kind outcome.Kind, cause string) bool {
 	return errors.As(err, &callErr) && callErr.Kind == kind && callErr.Cause == cause
 }
 
-// Outstanding returns the changes that are not made yet, with the current record set as Before of
-// each. current holds the provider's current sets. Changes that are already made are omitted, so
-// that a write can be repeated. Outstanding fails with Changed if a set equals neither Before nor
-// After of its change, or if a CNAME would share its name with other records. The caller must then
-// write nothing.
+// Outstanding returns the changes that are not made yet. It sets the Before of each of them to the
+// current record set. current holds the provider's current sets. Changes that are already made are
+// omitted, so that a write can be repeated. Outstanding fails with Changed if a set equals neither
+// Before nor After of its change, or if a CNAME would share its name with other records. The caller
+// must then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	var outstanding []Change
 	for _, c := range changes {
@@ -142,7 +142,8 @@ func standsAlone(current []RRSet, changes []Change) bool {
 }
 
 // CheckChanges returns an error for changes that a plan can never contain: a record outside the
-// zone, the zone's SOA or NS, a set that occurs twice, or a change of name or type.
+// zone, the zone's SOA or NS, several CNAMEs at one name, a set that occurs twice, or a change of
+// name or type.
 func CheckChanges(zone string, changes []Change) error {
 	for i, c := range changes {
 		set := c.After

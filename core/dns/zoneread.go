@@ -88,8 +88,8 @@ const ReasonProviderUnavailable = "provider_unavailable"
 // may be outdated.
 const ReasonRecursive = "recursive_only"
 
-// Silent reports whether no server gave an authoritative answer. The cause may then be the
-// service's own network.
+// Silent reports whether no server of a delegated domain gave an authoritative answer. The cause
+// may then be the service's own network.
 func (read ZoneRead) Silent() bool {
 	return !read.Complete && read.Reason != ReasonNotDelegated && read.countServers(func(n Server) bool { return n.State == ServerOK }) == 0
 }

@@ -118,7 +118,7 @@ func planNames(domain string) []string {
 	return []string{domain, "_dmarc." + domain, keys, "selector1." + keys, "selector2." + keys, "autodiscover." + domain}
 }
 
-// observed returns the sets of the planNames, without the zone's NS and SOA.
+// observed returns the sets of the planNames, without the NS and SOA of the domain itself.
 func observed(read ZoneRead) []RRSet {
 	var sets []RRSet
 	for _, set := range read.Sets {

@@ -18,9 +18,9 @@ import (
 // MaxPerTenant is the maximum number of custom domains of a tenant.
 const MaxPerTenant = 12
 
-// RemovalRepeatWindow is the time after the beginning of a removal in which a second removal of the
-// domain counts as a repetition of the first. It exceeds the time for which a request can be
-// repeated with its Idempotency-Key.
+// RemovalRepeatWindow is the time after the beginning of a removal during which a second removal of
+// the domain counts as a repetition of the first. The window is longer than the time for which a
+// request can be repeated with its Idempotency-Key.
 const RemovalRepeatWindow = 48 * time.Hour
 
 // Domain is a custom domain as tenantry stores it.
@@ -32,8 +32,7 @@ type Domain struct {
 	// Added is false until the platform has confirmed that the domain was added. Until then the row
 	// only reserves a slot of the tenant and is not listed.
 	Added bool
-	// JustReserved is not stored. It is true when a reservation has just created the row, false
-	// when the row existed.
+	// JustReserved is not stored. It is true when a reservation has just created the row.
 	JustReserved bool
 	// ReservedAt identifies a reservation. PreviousReservedAt is the ReservedAt of the earlier
 	// reservation that this one renews, zero if there is none. Only ports.Domains.ReserveDomain
@@ -51,8 +50,7 @@ type Domain struct {
 	Service      []dns.Record
 	Signing      dns.Signing
 	// Status is the result of the last DNS read, and CheckedAt is its time, zero if there was none.
-	// Health lists the kinds of records that were correct in some read, and those of them that are
-	// wrong now.
+	// Health is the result of all reads.
 	Status    dns.Status
 	Health    Health
 	CheckedAt time.Time

@@ -31,9 +31,9 @@ type Health struct {
 	Drifted []Drift
 }
 
-// WithRead returns the domain after a read of its DNS. Only a complete read can detect or end
-// drift, and only if hosts, the hosts of the mail platform, are known. hosts is nil if they are
-// not.
+// WithRead returns the domain after a read of its DNS. hosts are the hosts of the mail platform,
+// nil if they are unknown. Only a complete read of a verified domain can detect or end drift, and
+// only if hosts is not nil.
 func (d Domain) WithRead(s dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
 	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
@@ -74,7 +74,7 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 const Day = 24 * time.Hour
 
 // DueSince returns the time half a day ago. A domain is due if its last read was at that time or
-// earlier. All domains are then read within a day.
+// earlier. The other half of the day remains for the reads of all due domains.
 func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
 
 // Due reports whether the domain's DNS must be read again.

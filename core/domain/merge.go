@@ -29,16 +29,16 @@ type Observed struct {
 	Signing   time.Time // DKIM and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
-	// Change is the time of the newest change that can mean a new domain with the same name:
-	// another value of Verified, or a missing domain that was found. A removal that repeats no
-	// earlier one resets it.
+	// Change is the time of the newest change that can mean a new domain with the same name: a
+	// different value of Verified, or a missing domain that was found. A removal that repeats no
+	// earlier removal sets Change to zero.
 	Change time.Time
-	// Missed is the MissingSince of a domain before it became a reservation again.
+	// Missed is the MissingSince that the domain had before it became a reservation again.
 	Missed time.Time
 }
 
-// Merge returns the stored domain with an observation of it. It replaces each part unless the
-// stored part is newer.
+// Merge returns the stored domain d, updated with the observation seen. A part of d stays only if
+// it was observed later than the same part of seen.
 func (d Domain) Merge(seen Domain) Domain {
 	found := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
 	if observation.Advance(&d.Observed.State, seen.Observed.State) {
@@ -81,8 +81,8 @@ func Listed(list []Platform) []Platform {
 	return named
 }
 
-// WithoutMail returns a domain that was not verified at the time at. Only a verified domain can
-// accept mail or be signed.
+// WithoutMail returns the domain without MailReady and DKIM, because it was not verified at the
+// time at. Only a verified domain can accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false
@@ -120,16 +120,17 @@ func (d Domain) ReservedAgain(at time.Time) Domain {
 	return d
 }
 
-// MissingAgain returns the reservation of a missing domain as missing, since the first miss. The
-// platform has refused the request.
+// MissingAgain undoes ReservedAgain: it returns the reservation as a missing domain with its old
+// MissingSince. It is called when the request did not add the domain.
 func (d Domain) MissingAgain() Domain {
 	d.MissingSince, d.Observed.Missed = d.Observed.Missed, time.Time{}
 	return d
 }
 
 // MayBeHidden reports whether the tenant may have a reserved domain that the platform does not show
-// at the time now. This is possible for observation.ReplicaLag after a discovery missed the domain
-// for the first time, and after an earlier request that may have added it.
+// at the time now. This is possible for the duration observation.ReplicaLag after either of these
+// times: a discovery missed the domain for the first time, or an earlier request that may have
+// added the domain reserved it.
 func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
@@ -146,7 +147,7 @@ func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
 	return d, observation.Gone(since, at)
 }
 
-// Seen returns the domain with the DNS read of other. An older read is ignored.
+// Seen returns the domain with the result of other's DNS read, unless d has a later read.
 func (d Domain) Seen(other Domain) Domain {
 	if other.CheckedAt.Before(d.CheckedAt) {
 		return d

@@ -17,7 +17,7 @@ import (
 const NoName = "invalid"
 
 // maxInput limits the length, in octets, of the text that a caller sends. A valid name has at most
-// 253 octets after its mapping, and no spelling of it is as long as maxInput.
+// 253 octets after its mapping, and every spelling of a valid name is shorter than maxInput.
 const maxInput = 1024
 
 // hostNames maps and checks names as browsers do: UTS #46 without transitional mappings. It allows

@@ -28,8 +28,9 @@ const (
 	// Reserved means that the row counts towards the domain's limit, and that the platform has not
 	// been called. A mailbox that already has the address at the platform is foreign.
 	Reserved Stage = "reserved"
-	// Creating means that the platform was asked to create the mailbox, or will be next. A mailbox
-	// that has the address now is managed by tenantry, and its creation must be completed.
+	// Creating means that tenantry has asked the platform to create the mailbox, or is about to
+	// ask. If the platform now has a mailbox with the address, that mailbox is managed by tenantry,
+	// and its creation must be completed.
 	Creating Stage = "creating"
 	// Created means that the mailbox exists. Setting its password and its sign-in has not started
 	// or has an unknown outcome.

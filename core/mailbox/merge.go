@@ -17,9 +17,10 @@ type Observed struct {
 	Name    time.Time // DisplayName
 }
 
-// Merge returns the stored mailbox with an observation of it. It replaces each part unless the
-// stored part is newer. A mailbox that tenantry created stays Ready once it is Ready, because a
-// slower request for the same address must not undo that.
+// Merge returns the stored mailbox m, updated with the observation seen. A part of m stays only if
+// it was observed later than the same part of seen. If tenantry created the mailbox and its stage
+// is Ready, Merge never changes the stage: a slower request for the same address could otherwise
+// set an earlier stage.
 func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	completed := m.Stage == Ready && m.Provisioned
 	if !completed && observation.Advance(&m.Observed.Stage, seen.Observed.Stage) {
@@ -37,10 +38,11 @@ func (m Mailbox) Merge(seen Mailbox) Mailbox {
 
 // Seen returns a stored mailbox updated with the platform's state, as read at the time at. If the
 // stage is Reserved, the platform had the mailbox already, and the mailbox becomes Ready. If the
-// stage is Creating, tenantry created the mailbox, which then still lacks its password.
+// stage is Creating, tenantry created the mailbox. The mailbox becomes Created, and still lacks its
+// password.
 //
 // tenantry sets the sign-in name of a mailbox that it created to the address. The platform may show
-// the new name late, so Seen ignores an older name.
+// this name late, so Seen ignores any other name once a name is stored.
 func (m Mailbox) Seen(p Platform, at time.Time) Mailbox {
 	switch m.Stage {
 	case Reserved:

@@ -68,9 +68,9 @@ const (
 	aliasBytes = 6 // bytes of the hash; each byte becomes two hexadecimal characters
 )
 
-// Alias returns the directory alias of a managed mailbox. The platform derives an address on the
-// tenant's built-in domain from it, so anna@one.example and anna@two.example need different
-// aliases. A hash of the whole address makes them unique and reproducible.
+// Alias returns the directory alias of a managed mailbox. From the alias, the platform derives an
+// address on the tenant's built-in domain. anna@one.example and anna@two.example therefore need
+// different aliases. A hash of the whole address makes the aliases unique and reproducible.
 func Alias(address string) string {
 	sum := sha256.Sum256([]byte(address))
 	tail := "-" + hex.EncodeToString(sum[:aliasBytes])

@@ -98,8 +98,8 @@ func CheckNames(specs []Spec) ([]Spec, error) {
 	return named, nil
 }
 
-// DisplayName returns the canonical form of one display name. field is its name in the request, for
-// the error. It fails with invalid_request.
+// DisplayName returns the canonical form of one display name. It fails with invalid_request. The
+// error names field, the request field that has the name.
 func DisplayName(raw, field string) (string, error) {
 	name, problem := displayName(raw)
 	if problem != "" {

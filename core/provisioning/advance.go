@@ -100,9 +100,9 @@ func (d *decision) checkError(err error, z Zone) bool {
 	case answered:
 		return true
 	case notYet:
-		d.notYet(z, minWait)
+		d.waitForPlatform(z, minWait)
 	case unavailable:
-		d.unavailable(minWait)
+		d.waitForProvider(minWait)
 	case outcomeUnknown:
 		d.wait(0)
 	case accessDenied:
@@ -110,7 +110,7 @@ func (d *decision) checkError(err error, z Zone) bool {
 	case domainTaken:
 		d.require(DomainUnavailable, "")
 	case domainMissing:
-		d.missing()
+		d.waitForDomain()
 	case domainGone:
 		d.fail(messageGone)
 	case refused:
@@ -168,13 +168,13 @@ func (d *decision) trackErrors(class errorClass) {
 	}
 }
 
-// enterStage moves the job to another stage, and resets the times that its time limit counts.
+// enterStage moves the job to a different stage, and restarts the time limit.
 func (d *decision) enterStage(s Stage, next Step) {
 	d.Stage, d.Since, d.Unavailable, d.UnavailableSince = s, d.Now, 0, time.Time{}
 	d.enterStep(next)
 }
 
-// enterStep moves the job to another step and resets the step's progress.
+// enterStep moves the job to a different step and resets the progress of a step.
 func (d *decision) enterStep(next Step) {
 	d.Next, d.Attempt, d.SeenAt, d.UnreliableSince = next, 0, time.Time{}, time.Time{}
 	d.Status, d.NextAttemptAt, d.Required, d.Message = Running, d.Now, "", ""
@@ -197,9 +197,11 @@ func (d *decision) waitFor(pause time.Duration) {
 	d.Status, d.NextAttemptAt, d.Message = Waiting, d.Now.Add(pause), waitMessages[d.Stage]
 }
 
-// notYet waits for the mail platform. It first checks that the records are still in the zone. The
-// pause is long enough for resolvers to forget that the records did not exist.
-func (d *decision) notYet(z Zone, minWait time.Duration) {
+// waitForPlatform waits until the mail platform can complete the step. The steps Verify and
+// EnableDKIM depend on published records. For them, waitForPlatform first checks that the records
+// are still in the zone. The pause is then long enough for resolvers to forget that the records did
+// not exist.
+func (d *decision) waitForPlatform(z Zone, minWait time.Duration) {
 	if d.Next == Verify || d.Next == EnableDKIM {
 		if d.handleZoneChange(z) {
 			return
@@ -210,8 +212,9 @@ func (d *decision) notYet(z Zone, minWait time.Duration) {
 	d.wait(minWait)
 }
 
-// unavailable waits for the time that the provider demands or for the backoff, whichever is longer.
-func (d *decision) unavailable(minWait time.Duration) {
+// waitForProvider waits for the time that the unavailable provider demands or for the backoff,
+// whichever is longer.
+func (d *decision) waitForProvider(minWait time.Duration) {
 	d.wait(minWait)
 	if d.Status == Waiting {
 		d.Message += suffixUnavailable
@@ -220,9 +223,9 @@ func (d *decision) unavailable(minWait time.Duration) {
 	d.Message += suffixUnavailableAtEnd
 }
 
-// missing waits until the domain is found again. The platform's replicas lag, so the job fails only
-// if the domain is missing for observation.ReplicaLag.
-func (d *decision) missing() {
+// waitForDomain waits until the missing domain is found again. The platform's replicas lag, so the
+// job fails only if the domain is missing for observation.ReplicaLag.
+func (d *decision) waitForDomain() {
 	if observation.Gone(d.MissingSince, d.Now) {
 		d.fail(messageGone)
 		return

@@ -26,7 +26,7 @@ const (
 	internalFault             // an internal error of the service
 )
 
-// classByCode holds the class of each error code that determines the class alone.
+// classByCode holds the classes of the error codes from which the class follows directly.
 var classByCode = map[fault.Code]errorClass{
 	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
 	fault.DomainNotFound: domainMissing, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,

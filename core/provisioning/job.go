@@ -62,7 +62,7 @@ func (s Status) HasNextAttempt() bool { return s == Queued || s == Running || s 
 // Step is one action that a worker performs for a job.
 type Step string
 
-// The steps. The result of each one is an Observation.
+// The steps. The result of each step except Wait and None is an Observation.
 const (
 	// Plan reads the DNS and makes a plan. It writes nothing.
 	Plan Step = "plan"
@@ -157,8 +157,8 @@ func New(id, runID string, account access.AccountID, domainID string, tenantGUID
 	}
 }
 
-// MayWrite reports whether the job may write the plan that was made just before the write. It must
-// equal the plan of the step Plan.
+// MayWrite reports whether the job may write the plan of the step Apply, which z summarizes. This
+// plan must require no action, and must equal the plan of the step Plan.
 func (j Job) MayWrite(z Zone) bool {
 	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
 }

@@ -46,7 +46,7 @@ type Zone struct {
 	Message  string
 }
 
-// ZoneOf returns the summary of a plan that a job decides on.
+// ZoneOf returns the summary of a plan, on which the decisions of a job depend.
 func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	return Zone{
 		Provider: a.Provider.ID, Held: h.Access.Standing == dns.ReachesZone,

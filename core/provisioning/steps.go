@@ -28,8 +28,8 @@ func (d *decision) afterPlan(z Zone) {
 	}
 }
 
-// afterApply continues once the plan is written. It also continues if the new plan has no changes,
-// because an earlier attempt whose answer was lost, or someone else, wrote the records.
+// afterApply continues once the plan is written. It also continues if the new plan has no changes:
+// the records were then written by someone else, or by an earlier attempt whose answer was lost.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.required(); {
@@ -99,7 +99,7 @@ func (d *decision) enterVerification() {
 func (d *decision) afterPlatformStep(o Observation) {
 	switch {
 	case !o.Ready:
-		d.notYet(o.Zone, 0)
+		d.waitForPlatform(o.Zone, 0)
 	case d.Next == Verify:
 		d.enterStep(EnableMail)
 	case d.Next == EnableMail:

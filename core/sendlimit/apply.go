@@ -36,9 +36,10 @@ func (decision Decision) Order(scopes []string) []string {
 	return ordered
 }
 
-// BlocksForFailed reports whether the rule of scope may still block mailboxes that the decision
-// moves to the rule of a failed scope, which could not be written. Such a rule must be written with
-// the addresses that AddressesWithFailed returns.
+// BlocksForFailed reports whether the rule of scope may have to keep mailboxes blocked for the
+// scopes in failed. The rules of these failed scopes could not be written. The decision may move
+// mailboxes to them that the rule of scope still blocks. The rule of scope must then be written
+// with the addresses that AddressesWithFailed returns.
 func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
@@ -48,7 +49,7 @@ func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
 
 // AddressesWithFailed returns the sorted addresses that the rule of scope must block while the
 // rules of the scopes in failed could not be written. These are the addresses of scope itself, and
-// those addresses of failed scopes that the rule blocks at present.
+// the addresses of failed scopes that the rule of scope blocks at present.
 func (decision Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
 	list := slices.Clone(decision.Lists[scope])
 	for _, rule := range rules {

@@ -61,7 +61,7 @@ const (
 type Reading struct {
 	From, To time.Time
 	// Mark is the time up to which the trace is final after this reading. The next reading starts
-	// there at the latest. The zero value leaves the stored mark unchanged.
+	// at Mark or earlier. The zero value leaves the stored mark unchanged.
 	Mark time.Time
 	// Days are the days that the reading covers, oldest first. The first day may start before From.
 	Days []Day
@@ -75,8 +75,8 @@ type Reading struct {
 // messages of mailboxes that were added late. A mark later than now can only come from clock skew
 // and is ignored.
 //
-// If a whole earlier day must be read too, the current day comes first, because only its counts
-// decide which mailboxes are blocked. The earlier days follow, oldest first.
+// If a whole earlier day must be read too, the current day comes first, because only the counts of
+// the current day decide which mailboxes are blocked. The earlier days follow, oldest first.
 func Readings(mark, now time.Time, location *time.Location) (all []Reading) {
 	today, next := DayOf(now, location), nextReading(mark, now, location)
 	lagging := next.From.Before(today.Start) && (next.To.Before(now) || next.From.Equal(next.Days[0].Start))
@@ -94,8 +94,9 @@ func Readings(mark, now time.Time, location *time.Location) (all []Reading) {
 	return all
 }
 
-// nextReading returns a reading of the oldest unfinished day if its trace is final by now.
-// Otherwise it returns a reading of everything since the mark.
+// nextReading returns the next reading after the mark. If the day of the mark has ended and its
+// trace is final, this is a reading of the rest of that day. Otherwise it is a reading up to now,
+// from the mark or from the start of the current day, whichever is earlier.
 func nextReading(mark, now time.Time, location *time.Location) Reading {
 	today := DayOf(now, location)
 	from := today.Start
@@ -162,8 +163,9 @@ type Tally struct {
 }
 
 // After returns a mailbox's count of a day after the reading. before is the stored count of that
-// day. If the reading covers the day from its start, its count replaces the stored one. Otherwise
-// it is added to the stored final count. A count never decreases within a day.
+// day. If the reading covers the day from its start, the count of the reading replaces the stored
+// count. Otherwise After adds the count of the reading to the stored final count. A count never
+// decreases within a day.
 func (t Tally) After(before Count, address string) Count {
 	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day

@@ -44,7 +44,7 @@ func (b MailboxState) blocked() bool { return !b.BlockedAt.IsZero() }
 
 // Decision is the decision for a tenant: the addresses that each rule must block, and the changes.
 type Decision struct {
-	// Lists holds the addresses to block, sorted, for the scope of each policy. An empty list means
+	// Lists maps the scope of each policy to the addresses to block, sorted. An empty list means
 	// that the rule is switched off.
 	Lists map[string][]string
 	// Changes are the mailboxes to block or unblock. They take effect only once the rules at the
@@ -106,7 +106,7 @@ func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, no
 	}
 	for _, b := range boxes {
 		scope, covered := policies.Covering(b.Domain)
-		over := covered && exceedsLimit(b, policies.Effective(b.Own, b.Domain), day)
+		over := covered && mustBlock(b, policies.Effective(b.Own, b.Domain), day)
 		if over {
 			decision.Lists[scope] = append(decision.Lists[scope], b.Address)
 		}
@@ -127,8 +127,8 @@ func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, no
 }
 
 // ChangeTo returns the change that blocks or unblocks the mailbox. The event of the change has the
-// limit that applies now. If no policy covers the mailbox any more, it has the limit that caused
-// the block.
+// limit that applies now. If no policy covers the mailbox any more, the event has the limit that
+// caused the block.
 func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(b.Own, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
@@ -140,8 +140,8 @@ func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies,
 	}}
 }
 
-// exceedsLimit reports whether a mailbox that a policy covers must be blocked.
-func exceedsLimit(b MailboxState, limit int, day Day) bool {
+// mustBlock reports whether a mailbox that a policy covers must be blocked.
+func mustBlock(b MailboxState, limit int, day Day) bool {
 	if b.Sent > limit {
 		return true
 	}

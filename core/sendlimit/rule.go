@@ -17,7 +17,7 @@ type Rule struct {
 	Enabled bool
 	// Lists holds the addresses in the rule, in lower case and sorted.
 	Lists []string
-	// Altered is true when someone changed an enabled rule in other parts than its addresses, such
+	// Altered is true when someone changed parts of an enabled rule other than its addresses, such
 	// as its conditions, actions or schedule. The next write restores these parts.
 	Altered bool
 	// Created and Written say whether the call that returned the rule created or changed it.
@@ -77,8 +77,8 @@ func RuleName(scope string) string {
 }
 
 // ScopeOfRule returns the scope of a rule name for which IsRuleName is true. If the name contains a
-// truncated domain, it returns the name without the prefix. RuleName returns the same rule name for
-// that.
+// truncated domain, the scope is the name without the prefix, for which RuleName returns the same
+// rule name.
 func ScopeOfRule(name string) string {
 	name = strings.ToLower(name)
 	if name == tenantRule {

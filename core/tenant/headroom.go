@@ -16,10 +16,10 @@ type Licenses struct {
 // trialRecipients is the limit of a tenant without paid licences.
 const trialRecipients = 5000
 
-// ExternalRecipientLimit returns the estimated number of external recipients in 24 hours, by the
-// formula that the bundled mail platform publishes. Decision 0020 says why the core has it. Trial
-// licences do not count. Without paid licences it returns the trial limit, which is lower than the
-// formula's result.
+// ExternalRecipientLimit returns the estimated limit of external recipients in 24 hours, by the
+// formula that the bundled mail platform publishes. Decision 0020 says why the core has this
+// formula. Trial licences do not count. Without paid licences it returns the trial limit, which is
+// lower than the formula's result.
 func (l Licenses) ExternalRecipientLimit() int {
 	if l.Paid <= 0 {
 		return trialRecipients
@@ -31,8 +31,8 @@ func (l Licenses) ExternalRecipientLimit() int {
 type Sending struct {
 	Licenses   Licenses
 	LicensesAt time.Time // when the licences were read, zero if they were never read
-	// Today is the number of messages that the tenant's mailboxes sent on the current day in its
-	// time zone, as shown to callers.
+	// Today is the number of messages that the tenant's mailboxes sent on the current day in the
+	// tenant's time zone, as shown to callers.
 	Today int
 	// TodayAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
 	TodayAt time.Time
@@ -42,13 +42,13 @@ type Sending struct {
 // because tenantry counts messages since midnight, and the platform counts external recipients in
 // the last 24 hours.
 type Headroom struct {
-	Limit     int // external recipients in 24 hours
-	Sent      int
+	Limit     int       // external recipients in 24 hours
+	Sent      int       // messages on the current day
 	SentAt    time.Time // when Sent was counted, zero if not yet on this day
 	Remaining int       // 0 if Sent exceeds Limit
 	Percent   float64   // one decimal
 	Licenses  int       // paid licences
-	At        time.Time
+	At        time.Time // when the licences were read
 }
 
 // Headroom returns the estimate, or nil if the licences were never read.

@@ -22,8 +22,9 @@ type Observed struct {
 	Domains, Mailboxes time.Time
 }
 
-// Merge returns the stored tenant with an observation of it. It replaces each part unless the
-// stored part is newer. A renewed consent counts as observed at ConsentedAt.
+// Merge returns the stored tenant t, updated with the observation seen. A part of t stays only if
+// it was observed later than the same part of seen. A renewed consent counts as observed at
+// ConsentedAt.
 func (t Tenant) Merge(seen Tenant) Tenant {
 	if observation.Advance(&t.Observed.Profile, seen.Observed.Profile) {
 		t.Name, t.BuiltinDomain, t.DefaultDomain = seen.Name, seen.BuiltinDomain, seen.DefaultDomain

@@ -73,8 +73,8 @@ const (
 	DiscoveryFailed    Discovery = "failed"
 )
 
-// Tenant is a tenant of the mail platform. It belongs to one account, which has connected it, or to
-// which the operator has assigned it.
+// Tenant is a tenant of the mail platform. It belongs to one account. Either the account has
+// connected the tenant, or the operator has assigned the tenant to the account.
 type Tenant struct {
 	ID              string // UUIDv7, the service's own id
 	GUID            GUID
@@ -108,7 +108,8 @@ type Tenant struct {
 type BootstrapStep string
 
 // The bootstrap steps. StepGrantRole needs an administrator of the tenant, because the platform
-// does not let the service assign the role to itself. StepNoExchange is final.
+// does not let the service assign the role to itself. StepNoExchange means that the tenant has no
+// Exchange, and is final.
 const (
 	StepNone       BootstrapStep = ""
 	StepWait       BootstrapStep = "wait"

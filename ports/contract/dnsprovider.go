@@ -54,8 +54,9 @@ func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet 
 	return dns.RRSet{Name: name, Type: kind, TTL: ttl, Values: values}
 }
 
-// newTTL is the TTL of sets that the checks create, existingTTL that of most sets that exist before
-// a check. Many providers refuse a TTL of less than an hour, and some allow only a few values.
+// newTTL is the TTL of sets that the checks create. existingTTL is the TTL of most sets that exist
+// before a check. Many providers refuse a TTL of less than an hour, and some allow only a few
+// values.
 const (
 	newTTL      = 3600
 	existingTTL = 7200
@@ -195,7 +196,7 @@ type silentProviderEnv interface {
 }
 
 // requireEndOfRequests cancels a call while the provider does not answer. start starts the call.
-// requested and requireQuiet are those of silentProviderEnv.
+// requested and requireQuiet are results of silentProviderEnv.Silent.
 func requireEndOfRequests(t T, start func(context.Context) <-chan error, requested <-chan struct{}, requireQuiet func(T)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

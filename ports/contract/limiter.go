@@ -54,13 +54,13 @@ func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 // exact time.
 const timeTolerance = 20 * time.Millisecond
 
-// history records the takes that a limiter allowed in one bucket. It stores when each take started
-// and ended, so that its assertions are valid on a machine of any speed.
+// history records the calls of Take that a limiter allowed in one bucket. It stores when each call
+// started and ended, so that its assertions are valid on a machine of any speed.
 type history struct {
 	limiter ports.Limiter
 	bucket  ratelimit.Bucket
 
-	began, ended []time.Time // start and end times of the allowed takes
+	began, ended []time.Time // start and end times of the allowed calls
 }
 
 // take calls Take once and fails the test if the verdict is wrong.

@@ -54,7 +54,7 @@ type MailPlatformEnv interface {
 	// Fail makes the requests of one port method fail until lift is called, at least for this
 	// tenant. The suites use Fail for Domains, AddDomain, CreateMailbox, Rename, Block, Rules and
 	// Sent. For a writing method only the writing requests fail. Reads that the adapter makes
-	// before succeed.
+	// before the write succeed.
 	Fail(t T, id tenant.GUID, method string, failure Failure) (lift func())
 }
 

@@ -27,11 +27,12 @@ type SendingPlatformEnv struct {
 	// Secrets are the secrets of the credential. No error may contain them.
 	Secrets []string
 	// Can lists the capabilities of Platform. Lesser is the platform with a credential that cannot
-	// sign mailboxes in. It is nil if every credential can.
+	// sign mailboxes in. Lesser is nil if every credential can sign mailboxes in.
 	Can    []string
 	Lesser ports.SendingPlatform
-	// WithWorkspaces returns the platform with a credential that reaches this number of workspaces
-	// and selects none. It is nil if a credential always reaches exactly one workspace.
+	// WithWorkspaces returns the platform with a credential that has access to this number of
+	// workspaces and selects none. WithWorkspaces is nil if a credential always has access to
+	// exactly one workspace.
 	WithWorkspaces func(t T, workspaces int) ports.SendingPlatform
 	// AccountStates are all combinations of State, Paused, HasError and Reason that an account can
 	// have. One of them is connected without an error.
@@ -50,7 +51,7 @@ type SendingPlatformEnv struct {
 	SignIn          func(t T, at integration.SignIn, address string)
 	Decline, Expire func(t T, at integration.SignIn)
 	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
-	// this.
+	// the end of a plan.
 	Unpaid func(t T)
 	// LeastWait is the shortest wait that the adapter demands when the platform throttles, even if
 	// Retry-After is shorter. Zero means that only Retry-After counts.
@@ -122,8 +123,8 @@ func sendingChecks() []sendingCheck {
 	return append(all, sendingFailureChecks...)
 }
 
-// requireComplete fails the test if a required field is missing, because its checks would be
-// skipped.
+// requireComplete fails the test if a required field is missing, because the checks that need the
+// field would be skipped.
 func (env SendingPlatformEnv) requireComplete(t T) {
 	t.Helper()
 	for what, missing := range map[string]bool{

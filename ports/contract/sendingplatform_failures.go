@@ -88,7 +88,7 @@ var sendingFailureChecks = []sendingCheck{
 	}},
 }
 
-// write makes a call that changes the platform, if the platform supports one.
+// write makes a call that changes the platform, or calls Check if the platform supports no such call.
 func (env SendingPlatformEnv) write(ctx context.Context, p ports.SendingPlatform) (err error) {
 	switch {
 	case env.hasCapability(integration.CanOAuth):
@@ -101,8 +101,8 @@ func (env SendingPlatformEnv) write(ctx context.Context, p ports.SendingPlatform
 	return err
 }
 
-// everyCall returns a check that every call ends with this outcome while the platform fails in this
-// way.
+// everyCall returns a check. The check makes the platform fail in this way, and expects this
+// outcome from every call.
 func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
 	return func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@a.example"))
@@ -122,8 +122,8 @@ func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatform
 	}
 }
 
-// calls returns the methods of p that the platform supports, without Remove. Each returns only the
-// error.
+// calls returns the methods of p that the platform supports, without Remove. Each method returns
+// only its error.
 func (env SendingPlatformEnv) calls(p ports.SendingPlatform, session string) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
 		"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
