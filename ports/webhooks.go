@@ -30,9 +30,9 @@ type Webhooks interface {
 		change func(*webhook.Webhook)) (webhook.Webhook, error)
 	// RemoveWebhook deletes a webhook with its deliveries, and commits the completion with it.
 	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
-	// Replay sends the webhook again all events of the account's log after the position. It fails
-	// with cursor_expired if some of these events were deleted, and with invalid_request if the
-	// position is after the end of the log.
+	// Replay moves the webhook back to the position in its account's log, so that all later events
+	// are sent to the webhook again. It fails with cursor_expired if some of these events were
+	// deleted, and with invalid_request if the position is after the end of the log.
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
 	// DisableFailing disables at most limit webhooks, as ChangeWebhook does, and returns how many
 	// it disabled. It selects webhooks of active accounts that have been failing at least since the

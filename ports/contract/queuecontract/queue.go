@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// Options of the queue under test. Their durations are seconds, where production uses minutes.
+// Options of the queue under test. The durations are much shorter than in production.
 const (
 	QueueHandlerTimeout = time.Second            // deadline of a handler
 	QueueRescueAfter    = 2 * time.Second        // time until the jobs of a killed process run again
