@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Audit stores the actions of operators. A store is opened for one operator. A method that acts for
-// an operator stores its change and the record of the action in one transaction.
+// Audit stores the actions of operators. A store records all actions as those of one operator,
+// whose name it gets when it is opened. A method that acts for the operator stores its change and
+// the record of the action in one transaction.
 type Audit interface {
 	// RecordAction records an action on something outside the database.
 	RecordAction(ctx context.Context, action audit.Action, details map[string]string) error

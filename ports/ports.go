@@ -16,10 +16,14 @@
 //     connectsessions.go, integrations.go, dnsconnections.go, webhooks.go and events.go. removals.go
 //     removes objects that exist at the mail platform.
 //   - Send limits: sendlimits.go stores limits and blocks, and claims the tenants to count.
-//     enforcement.go is the log of blocks, sendhealth.go summarizes them, and sendcapacity.go has the
-//     data for the headroom of a tenant.
-//   - Provisioning: dnsruns.go stores runs and jobs, dnswrites.go which records tenantry wrote.
-//   - Each request: request.go has what the context of a request carries, idempotency.go stores the
-//     answers of writes, audit.go the audit entries.
-//   - Tools: queue.go wakes jobs, limiter.go counts, secrets.go encrypts.
+//     enforcement.go is the log of blocks. sendhealth.go summarizes counting and blocking.
+//     sendcapacity.go stores the data for the headroom of a tenant.
+//   - Provisioning: dnsruns.go stores runs and jobs. dnswrites.go stores the values that tenantry
+//     wrote to zones.
+//   - Each request: request.go defines the values that the context of a request carries.
+//     idempotency.go stores the answers of writes. audit.go stores the audit entries.
+//   - Tools: queue.go wakes jobs, limiter.go counts requests, secrets.go encrypts.
+//
+// The directory contract contains the test suites that adapters must pass. The directory failpoint
+// lets tests kill the process at a call.
 package ports

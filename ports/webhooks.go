@@ -18,8 +18,8 @@ type Webhooks interface {
 	// events that are logged from now on. It fails with webhook_limit_reached if the account has
 	// webhook.MaxPerAccount.
 	AddWebhook(ctx context.Context, w webhook.Webhook, completion *Completion) error
-	// Webhooks lists at most limit webhooks of the owner, newest first. The list begins after the
-	// webhook with the id before, or with the newest webhook if before is empty.
+	// Webhooks lists at most limit webhooks of the owner, newest first. If before is not empty, it
+	// lists only webhooks that are older than the webhook with this id.
 	Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error)
 	Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error)
 	// ChangeWebhook applies change to the stored webhook, stores the result, and commits the
@@ -30,9 +30,9 @@ type Webhooks interface {
 		change func(*webhook.Webhook)) (webhook.Webhook, error)
 	// RemoveWebhook deletes a webhook with its deliveries, and commits the completion with it.
 	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
-	// Replay repeats all events of the account's log after the position for the webhook. It fails
-	// with cursor_expired if some of these events were deleted, and with invalid_request if the
-	// position is after the end of the log.
+	// Replay moves the webhook back to the position in its account's log, so that all later events
+	// are sent to the webhook again. It fails with cursor_expired if some of these events were
+	// deleted, and with invalid_request if the position is after the end of the log.
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
 	// DisableFailing disables at most limit webhooks, as ChangeWebhook does, and returns how many
 	// it disabled. It selects webhooks of active accounts that have been failing at least since the

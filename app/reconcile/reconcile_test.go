@@ -347,8 +347,8 @@ func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
 	}
 }
 
-// TestStoreThatDoesNotAnswerIsUnavailable checks the error of a save that reaches the timeout. Without
-// a code of its own, it would look like a provider that did not answer in time.
+// TestStoreThatDoesNotAnswerIsUnavailable checks the error of a save that reaches the timeout.
+// Without a code of its own, it would look like a provider that did not answer in time.
 func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := Store(t.Context(), func(ctx context.Context) error {

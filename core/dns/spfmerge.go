@@ -81,7 +81,7 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	if w, managed := z.findWritten(Sending, text); managed {
 		// tenantry wrote this record, so the record can be replaced. If the earlier write replaced
 		// a foreign SPF record, the new record is that foreign record with the missing terms.
-		// Otherwise it is the platform's record.
+		// Otherwise the new record is the platform's record.
 		base, reason = desired, ReasonOwnSuperseded
 		if earlier, ok := parseSPF(w.Replaced); ok {
 			base = earlier

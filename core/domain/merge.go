@@ -121,16 +121,18 @@ func (d Domain) ReservedAgain(at time.Time) Domain {
 }
 
 // MissingAgain undoes ReservedAgain: it returns the reservation as a missing domain with its old
-// MissingSince. It is called when the request did not add the domain.
+// MissingSince. MissingAgain is called when the request did not add the domain.
 func (d Domain) MissingAgain() Domain {
 	d.MissingSince, d.Observed.Missed = d.Observed.Missed, time.Time{}
 	return d
 }
 
 // MayBeHidden reports whether the tenant may have a reserved domain that the platform does not show
-// at the time now. This is possible for the duration observation.ReplicaLag after either of these
-// times: a discovery missed the domain for the first time, or an earlier request that may have
-// added the domain reserved it.
+// at the time now. This is possible in two cases:
+//
+//   - A discovery missed the domain for the first time, less than observation.ReplicaLag ago.
+//   - An earlier request reserved the domain less than observation.ReplicaLag ago, and may have
+//     added it.
 func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }

@@ -37,9 +37,9 @@ func (decision Decision) Order(scopes []string) []string {
 }
 
 // BlocksForFailed reports whether the rule of scope may have to keep mailboxes blocked for the
-// scopes in failed. The rules of these failed scopes could not be written. The decision may move
-// mailboxes to them that the rule of scope still blocks. The rule of scope must then be written
-// with the addresses that AddressesWithFailed returns.
+// scopes in failed. The rules of these scopes could not be written. The rule of scope may still
+// block mailboxes that the decision moves to the rules of failed scopes. If BlocksForFailed returns
+// true, the rule of scope must be written with the addresses that AddressesWithFailed returns.
 func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false

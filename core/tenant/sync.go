@@ -31,10 +31,11 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
-// Bootstrapped returns the progress p with the right status for the stored tenant t. If p is
-// pending only because the role is missing, the status depends on the bootstrap of t. If that is
-// pending too, nobody has granted the role yet, and p stays pending. If it is ready or failed, the
-// role was withdrawn or is still missing, and p becomes failed.
+// Bootstrapped returns the progress p with the right status for the stored tenant t. It changes
+// only a pending p that waits for the role:
+//
+//   - The bootstrap of t is pending: nobody has granted the role yet, and p stays pending.
+//   - The bootstrap of t is ready or failed: the role was withdrawn, and p becomes failed.
 func (t Tenant) Bootstrapped(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed

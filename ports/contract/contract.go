@@ -6,8 +6,8 @@
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform, and
 // passes a function that opens the adapter. The provider suites also need a test environment:
-// MailPlatformEnv, DNSReaderEnv, DNSProviderEnv or SendingPlatformEnv. Each interface says what its
-// environment must be able to do.
+// MailPlatformEnv, DNSReaderEnv, DNSProviderEnv or SendingPlatformEnv. Each of these types says
+// what its environment must be able to do.
 //
 // Package contract does not import package testing, because `tenantry plugin test` also runs the
 // checks of the provider suites. A check gets a T, which *testing.T implements. The suite of the

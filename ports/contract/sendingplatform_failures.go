@@ -88,7 +88,8 @@ var sendingFailureChecks = []sendingCheck{
 	}},
 }
 
-// write makes a call that changes the platform, or calls Check if the platform supports no such call.
+// write makes a call that changes the platform, or calls Check if the platform supports no such
+// call.
 func (env SendingPlatformEnv) write(ctx context.Context, p ports.SendingPlatform) (err error) {
 	switch {
 	case env.hasCapability(integration.CanOAuth):

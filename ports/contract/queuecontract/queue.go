@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// Options of the queue under test. Their durations are seconds, where production uses minutes.
+// Options of the queue under test. The durations are much shorter than in production.
 const (
 	QueueHandlerTimeout = time.Second            // deadline of a handler
 	QueueRescueAfter    = 2 * time.Second        // time until the jobs of a killed process run again
@@ -398,8 +398,8 @@ func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (p
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
-// before it. An earlier job may run again meanwhile: on a slow machine, it can be rescued before its
-// end is stored.
+// before it. An earlier job may run again meanwhile: on a slow machine, it can be rescued before
+// its end is stored.
 func requireShortDelay(t testing.TB, w ports.Worker, e *wakeupRecorder, f *floods, account access.AccountID) {
 	t.Helper()
 	before := f.count.Load()
