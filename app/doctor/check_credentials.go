@@ -173,7 +173,7 @@ func (e *examination) keyset(ctx context.Context) finding {
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {
-			return failed("restore the keyset from its backup before the service starts and creates a new one: "+path,
+			return failed("restore the keyset from its backup: "+path,
 				"there is no keyset, but the database is in use: its encrypted values cannot be decrypted")
 		}
 	}
