@@ -18,7 +18,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
 	nginx, caddy, page := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile"), fileText(t, "proxy/README.md")
-	longest := secondsIn(t, fileText(t, "../adapters/httpapi/tenants.go"), `syncTime\s+= (\d+) \* time\.Second`)
+	longest := secondsIn(t, fileText(t, "../adapters/httpapi/tenants.go"), `syncTimeLimit\s+= (\d+) \* time\.Second`)
 	if server.WriteTimeout <= longest {
 		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
 	}

@@ -49,4 +49,4 @@ type DNSUndo interface {
 
 // Undone counts the values that an undo restored or removed (PutBack), and those that it did not
 // touch because someone has changed them (LeftAlone).
-type Undone struct{ PutBack, LeftAlone int }
+type Undone struct{ Restored, Kept int }

@@ -50,8 +50,8 @@ type DomainRemoval struct {
 	// An earlier removal does not count if it was cancelled, or if Domains.ReserveDomain reserved
 	// the domain after it.
 	Repeated bool
-	// MadeAnew is true if the platform has shown a change of the domain since the earlier removal
+	// MayBeNew is true if the platform has shown a change of the domain since the earlier removal
 	// began (see domain.Observed.Change). Perhaps the earlier removal has removed the domain, and
 	// the domain at the platform is a new one with the same name.
-	MadeAnew bool
+	MayBeNew bool
 }

@@ -27,8 +27,8 @@ type SendHealth struct {
 	// count. Due is zero if no tenant is due.
 	Due time.Time
 	// Limited is the number of tenants that have an enforced limit, a valid consent and a prepared
-	// mail server. Behind is the number of these tenants that are lagging.
-	Limited, Behind int
+	// mail server. Lagging is the number of these tenants that are lagging.
+	Limited, Lagging int
 	// Blocked is the number of blocked mailboxes. Stranded is the number of blocked mailboxes that
 	// tenantry cannot unblock, because the tenant has a revoked consent or an unprepared mail
 	// server.

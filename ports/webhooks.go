@@ -54,9 +54,9 @@ type ReplayFrom struct {
 // Methods that claim deliveries lease them, by the database's clock. A claimed delivery has a new
 // Epoch, and only its claimer can store the result.
 type Deliveries interface {
-	// AccountsBehind lists at most limit active accounts, in random order, whose log has events
+	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has events
 	// after the position of an enabled webhook.
-	AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error)
+	AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error)
 	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
 	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
 	// events. FanOut claims the new deliveries as far as Standing.Concurrent and the slots allow.

@@ -113,7 +113,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		delete(found, known.Name)
 		switch {
 		case listed: // a listed domain whose creation got no answer gets its observation too
-			changed = append(changed, change[domain.Domain]{known, known.Merge(known.As(p, f.Began))})
+			changed = append(changed, change[domain.Domain]{known, known.Merge(known.WithPlatformState(p, f.Began))})
 		case f.MissedDomains[known.Name] && mayBeMissed(f.Began, rows[i].StoredAt, known.Added):
 			missed, isGone := known.Missed(f.Began)
 			if isGone {
@@ -139,7 +139,7 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	rows := make([]domainRow, 0, len(found))
 	known := make([]observationRow, 0, len(found))
 	for _, p := range found {
-		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: f.Began}.As(p, f.Began)
+		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: f.Began}.WithPlatformState(p, f.Began)
 		row := newDomainRow(t.AccountID, d)
 		row.StoredAt = f.Began
 		rows, known = append(rows, row), append(known, domainObservation(t.AccountID, d))

@@ -338,7 +338,7 @@ func (s *Store) FinishUndo(ctx context.Context, owner access.AccountID, runID st
 			}
 		}
 		return s.recordAudit(ctx, tx, audit.UndoDNS, accountKey(owner), map[string]string{
-			"run_id": runID, "put_back": strconv.Itoa(done.PutBack), "left_alone": strconv.Itoa(done.LeftAlone),
+			"run_id": runID, "put_back": strconv.Itoa(done.Restored), "left_alone": strconv.Itoa(done.Kept),
 		})
 	})
 }

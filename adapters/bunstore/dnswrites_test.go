@@ -250,7 +250,7 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		requireRefusal(t, "begin while a different run is active", begin(ann), fault.JobActive)
 		must(t, "finish of a different account", s.FinishUndo(t.Context(), bob, runID(1), writes, ports.Undone{}))
 		requireRunWrites(t, s, runID(1), ann, writes...)
-		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.Undone{PutBack: 2, LeftAlone: 1}))
+		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.Undone{Restored: 2, Kept: 1}))
 		requireRunWrites(t, s, runID(1), ann)
 		requireOpen(t, s, ann, d.ID)
 		events, err := s.AuditEvents(t.Context(), ports.AuditQuery{Account: ann, Limit: 1})

@@ -259,7 +259,7 @@ func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		at := now.Add(time.Hour)
-		verified := loaded.As(domain.Platform{Verified: true}, at)
+		verified := loaded.WithPlatformState(domain.Platform{Verified: true}, at)
 		_, err := s.ChangeDomain(t.Context(), ann, verified)
 		must(t, "verified", err)
 		got, err := s.ChangeDomain(t.Context(), ann, loaded.WithRecords(domain.Records{Service: withAllFields(loaded).Service}, at))

@@ -310,13 +310,13 @@ func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
 		fixture.setTenantLimit(t, s)
 		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
-		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
 		fixture.saveCounts(t, s, run, 3)
 		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
-		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
 		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
 		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), run, ahead))
-		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Behind: 1})
+		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Lagging: 1})
 		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		there.Consent = tenant.ConsentRevoked
@@ -332,7 +332,7 @@ func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 		run := fixture.claim(t, s)
 		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
 		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
-		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Lagging: 1})
 	})
 }
 

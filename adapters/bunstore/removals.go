@@ -166,7 +166,7 @@ func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, 
 			return err
 		}
 		if first == 0 {
-			removal = ports.DomainRemoval{Repeated: true, MadeAnew: !merged.Observed.Change.IsZero()}
+			removal = ports.DomainRemoval{Repeated: true, MayBeNew: !merged.Observed.Change.IsZero()}
 			return nil
 		}
 		removal, merged.Observed.Change = ports.DomainRemoval{}, time.Time{}

@@ -99,12 +99,12 @@ func TestRepeatedRemovalReportsAnEarlierChange(t *testing.T) {
 		}
 		begin := func(minutes int, verified bool, want ports.DomainRemoval) {
 			t.Helper()
-			got, err := s.BeginDomainRemoval(t.Context(), ann, d.As(domain.Platform{Verified: verified}, at(minutes)), at(minutes))
+			got, err := s.BeginDomainRemoval(t.Context(), ann, d.WithPlatformState(domain.Platform{Verified: verified}, at(minutes)), at(minutes))
 			if must(t, "begin", err); got != want {
 				t.Fatalf("began as %+v", got)
 			}
 		}
-		first, repeated, anew := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MadeAnew: true}
+		first, repeated, anew := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
 		discover(1, false)
 		discover(2, true)
 		begin(3, true, first)

@@ -283,7 +283,7 @@ func (s *Store) SendHealth(ctx context.Context, now, lagging time.Time) (health 
 		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
 			storedTime(lagging), storedTime(now.Add(maxClockSkew)), storedTime(lagging), storedTime(lagging.Add(-maxMarkLag))).
-			Scan(ctx, &health.Limited, &health.Behind); err != nil {
+			Scan(ctx, &health.Limited, &health.Lagging); err != nil {
 			return err
 		}
 		return tx.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).

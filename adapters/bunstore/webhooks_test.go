@@ -205,7 +205,7 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), c.want)
 			}
 		}
-		lagging, err := s.AccountsBehind(t.Context(), 10)
+		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
 		must(t, "list accounts", err)
 		if len(lagging) != 0 {
 			t.Errorf("accounts with unread events: %v", lagging)
@@ -225,7 +225,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		must(t, "suspend", err)
 		want := []access.AccountID{a, c}
 		slices.Sort(want)
-		got, err := s.AccountsBehind(t.Context(), 10)
+		got, err := s.AccountsWithNewEvents(t.Context(), 10)
 		must(t, "list", err)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
@@ -233,7 +233,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		}
 		first := map[access.AccountID]bool{}
 		for range 200 { // each account must come first sometimes, so that none waits for all others
-			one, err := s.AccountsBehind(t.Context(), 1)
+			one, err := s.AccountsWithNewEvents(t.Context(), 1)
 			must(t, "list one", err)
 			if len(one) != 1 {
 				t.Fatalf("a list of one has %v", one)
@@ -246,7 +246,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		if ids := fanOut(t, s, a); len(ids) != 2 {
 			t.Errorf("%d webhooks got deliveries", len(ids))
 		}
-		if got, err := s.AccountsBehind(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{c}) {
+		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{c}) {
 			t.Errorf("accounts with unread events: %v, %v", got, err)
 		}
 	})

@@ -44,9 +44,9 @@ func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 	p.put(zone, s)
 }
 
-// Lose makes the next Apply end with an unknown outcome: after its changes if afterEffect is true,
+// LoseNextAnswer makes the next Apply end with an unknown outcome: after its changes if afterEffect is true,
 // before them otherwise.
-func (p *DNSProvider) Lose(afterEffect bool) {
+func (p *DNSProvider) LoseNextAnswer(afterEffect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "fake", Detail: "the fake was told to lose the answer"}
@@ -174,15 +174,15 @@ type DNSProviders struct {
 
 var _ ports.DNSProviders = (*DNSProviders)(nil)
 
-// Know adds a provider to the result of Providers.
-func (p *DNSProviders) Know(provider dns.Provider) {
+// AddProvider adds a provider to the result of Providers.
+func (p *DNSProviders) AddProvider(provider dns.Provider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = append(p.known, provider)
 }
 
-// Hold makes a credential of the provider with this token select account.
-func (p *DNSProviders) Hold(provider, token string, account ports.DNSProvider) {
+// AddAccount makes a credential of the provider with this token select account.
+func (p *DNSProviders) AddAccount(provider, token string, account ports.DNSProvider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held == nil {

@@ -243,9 +243,9 @@ type HeldMailbox struct {
 	PasswordSet, Submission bool
 }
 
-// Holds returns what the platform stores for a tenant. Domains and rules are sorted by name,
+// SnapshotOf returns what the platform stores for a tenant. Domains and rules are sorted by name,
 // mailboxes by address.
-func (p *Platform) Holds(id tenant.GUID) Snapshot {
+func (p *Platform) SnapshotOf(id tenant.GUID) Snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]

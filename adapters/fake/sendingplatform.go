@@ -124,8 +124,8 @@ func (p *SendingPlatform) finish(url string, as integration.Progress) {
 	}
 }
 
-// Unpaid ends the customer's plan, or renews it if ended is false.
-func (p *SendingPlatform) Unpaid(ended bool) {
+// SetPlanEnded ends the customer's plan, or renews it if ended is false.
+func (p *SendingPlatform) SetPlanEnded(ended bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unpaid = ended

@@ -31,9 +31,9 @@ type knownSending struct {
 
 var _ ports.SendingPlatforms = (*SendingPlatforms)(nil)
 
-// Know adds a platform to the result of Platforms. If capabilities is nil, every credential has all
+// AddProvider adds a platform to the result of Platforms. If capabilities is nil, every credential has all
 // capabilities.
-func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func(fields []string) integration.Capabilities) {
+func (p *SendingPlatforms) AddProvider(provider integration.Provider, capabilities func(fields []string) integration.Capabilities) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if capabilities == nil {
@@ -44,9 +44,9 @@ func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func
 	p.known = append(p.known, knownSending{provider, capabilities})
 }
 
-// Hold makes a credential with this key and workspace select platform. workspace is "" for
+// AddWorkspace makes a credential with this key and workspace select platform. workspace is "" for
 // credentials without a workspace.
-func (p *SendingPlatforms) Hold(provider, key, workspace string, platform ports.SendingPlatform) {
+func (p *SendingPlatforms) AddWorkspace(provider, key, workspace string, platform ports.SendingPlatform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held == nil {

@@ -53,8 +53,8 @@ type BlockChange struct {
 	Blocked bool
 }
 
-// Turns returns all block changes of a tenant's senders, oldest first.
-func (p *Platform) Turns(id tenant.GUID) []BlockChange {
+// BlockChanges returns all block changes of a tenant's senders, oldest first.
+func (p *Platform) BlockChanges(id tenant.GUID) []BlockChange {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.tenants[id].blockChanges)

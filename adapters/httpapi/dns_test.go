@@ -29,7 +29,7 @@ var cloudflare = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers
 func newDNSPlanEnv(t *testing.T) (env *testEnv, client *apiClient, path string) {
 	t.Helper()
 	env = newTestEnv(t)
-	env.dnsProviders.Know(cloudflare)
+	env.dnsProviders.AddProvider(cloudflare)
 	client, path = env.serveWithDomain(t)
 	return env, client, path
 }
@@ -113,7 +113,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	provider := &fake.DNSProvider{}
 	provider.AddZone(plannedDomain)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	env.dnsProviders.Hold("cloudflare", "one", provider)
+	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	checkAutomation := func(name string, present bool, code any) {
 		t.Helper()
 		ready := env.get(client, path+"/automation")
@@ -128,12 +128,12 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	must(t, err)
 	checkAutomation("connected", true, nil)
-	env.dnsProviders.Hold("cloudflare", "one", fake.Refusing{DNSProvider: provider})
+	env.dnsProviders.AddAccount("cloudflare", "one", fake.Refusing{DNSProvider: provider})
 	checkAutomation("the provider refuses the credential", true, "dns_credential_rejected")
-	env.dnsProviders.Hold("cloudflare", "one", &fake.DNSProvider{})
+	env.dnsProviders.AddAccount("cloudflare", "one", &fake.DNSProvider{})
 	checkAutomation("the connection has no access to the zone", true, "dns_connection_required")
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX, Values: []string{"0 ."}})
-	env.dnsProviders.Hold("cloudflare", "one", provider)
+	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	checkAutomation("a conflict that only the provider's list shows", true, "dns_conflict")
 	if env.dnsProviders.Writes() != 0 {
 		t.Error("something was written")
@@ -191,7 +191,7 @@ func newProvisioningEnv(t *testing.T) (env *testEnv, client *apiClient, path str
 // serveWithProvisionableDomain is newProvisioningEnv for an existing environment.
 func (env *testEnv) serveWithProvisionableDomain(t *testing.T) (client *apiClient, path string) {
 	t.Helper()
-	env.dnsProviders.Know(cloudflare)
+	env.dnsProviders.AddProvider(cloudflare)
 	client, path = env.serveWithDomain(t)
 	env.changePlan(t, env.accountA, "complete", 0)
 	env.platform.DNS.Publish(plannedDomain)
@@ -214,7 +214,7 @@ func (env *testEnv) connectDNS(t *testing.T, owner testAccount) *fake.DNSProvide
 	provider := &fake.DNSProvider{}
 	provider.AddZone(plannedDomain)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	env.dnsProviders.Hold("cloudflare", "one", provider)
+	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: owner.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	must(t, err)

@@ -91,7 +91,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	expectRefusal(403, "access_denied")
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Consent = tenant.ConsentGranted })
 	expectRefusal(409, "dns_provider_unsupported")
-	env.dnsProviders.Know(cloudflare)
+	env.dnsProviders.AddProvider(cloudflare)
 	expectRefusal(409, "dns_connection_required")
 	provider := env.connectDNS(t, env.accountA)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX, Values: []string{"10 mx.other.test"}})

@@ -88,7 +88,7 @@ func eventOperations(api huma.API, service *events.Service) {
 			return eventLog{}, err
 		}
 		if in.After == endOfEvents {
-			if q.After, err = service.End(ctx, who.Account.ID); err != nil {
+			if q.After, err = service.LastPosition(ctx, who.Account.ID); err != nil {
 				return eventLog{}, err
 			}
 		}

@@ -251,9 +251,9 @@ func (env *testEnv) addSendingPlatforms() *fake.SendingPlatform {
 	platform := fake.NewSendingPlatform()
 	platform.Now = time.Now
 	for _, id := range []string{"instantly", "salesblink"} {
-		env.sendingPlatforms.Know(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, nil)
+		env.sendingPlatforms.AddProvider(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, nil)
 		for _, workspace := range []string{"", "ws-1", "ws-9"} {
-			env.sendingPlatforms.Hold(id, exampleAPIKey, workspace, platform)
+			env.sendingPlatforms.AddWorkspace(id, exampleAPIKey, workspace, platform)
 		}
 	}
 	return platform

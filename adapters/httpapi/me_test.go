@@ -19,10 +19,10 @@ import (
 // two tenants, and a connection to one of two DNS providers.
 func TestMeHasEveryMember(t *testing.T) {
 	env := newTestEnv(t)
-	env.sendingPlatforms.Know(integration.Provider{ID: "woodpecker", Title: "Woodpecker", Needs: []string{"api_key", "company"},
+	env.sendingPlatforms.AddProvider(integration.Provider{ID: "woodpecker", Title: "Woodpecker", Needs: []string{"api_key", "company"},
 		Capabilities: integration.Capabilities{OAuth: true, MailboxDisconnect: true}}, nil)
-	env.dnsProviders.Know(cloudflare)
-	env.dnsProviders.Know(dns.Provider{ID: "powerdns", Title: "PowerDNS"})
+	env.dnsProviders.AddProvider(cloudflare)
+	env.dnsProviders.AddProvider(dns.Provider{ID: "powerdns", Title: "PowerDNS"})
 	env.connectDNS(t, env.accountA)
 	env.changePlan(t, env.accountA, "complete", 7)
 	env.attachTenant(t, env.accountA, secondTenant)

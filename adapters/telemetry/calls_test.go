@@ -137,7 +137,7 @@ func TestZonesAreCustomerData(t *testing.T) {
 		spans := spansOf(t, func() {
 			provider := &fake.DNSProvider{}
 			provider.AddZone("customer.test")
-			provider.Lose(true)
+			provider.LoseNextAnswer(true)
 			p := wire.DNSInProcess(provider, measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
 			zone := dns.Zone{ID: "customer.test", Name: "customer.test"}
 			_, _ = p.Zone(t.Context(), zone.Name)

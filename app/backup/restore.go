@@ -144,7 +144,7 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 		return info, fmt.Errorf("database: %w", err)
 	}
 	defer func() { _ = db.Close() }()
-	if err := maintenance.Empty(ctx, db); err != nil {
+	if err := maintenance.CheckEmpty(ctx, db); err != nil {
 		return info, err
 	}
 	if err := db.Migrate(ctx); err != nil {
@@ -232,7 +232,7 @@ func (s *databaseSink) beginTable(t maintenance.Table) error {
 		return err
 	}
 	s.table = t
-	if err := s.loader.Fits(t); err != nil {
+	if err := s.loader.CheckTable(t); err != nil {
 		return cli.WithFix(fmt.Errorf("the backup of tenantry %s does not fit: %w", s.version, err), "restore the backup with that version, then upgrade")
 	}
 	return nil

@@ -43,7 +43,7 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		},
 		dns.CredentialRejected: {
 			requiredAction: func(t *testing.T, fx *fixture) { fx.connect(t, readOnly{fx.provider}) },
-			settle:         func(_ *testing.T, fx *fixture) { fx.providers.Hold("cloudflare", "token", fx.provider) },
+			settle:         func(_ *testing.T, fx *fixture) { fx.providers.AddAccount("cloudflare", "token", fx.provider) },
 			stage:          provisioning.StageApply,
 		},
 		dns.ConflictToResolve: {
@@ -64,7 +64,7 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		},
 		provisioning.ZoneChanged: {
 			requiredAction: func(t *testing.T, fx *fixture) { fx.connect(t, changingZone{fx.provider}) },
-			settle:         func(_ *testing.T, fx *fixture) { fx.providers.Hold("cloudflare", "token", fx.provider) },
+			settle:         func(_ *testing.T, fx *fixture) { fx.providers.AddAccount("cloudflare", "token", fx.provider) },
 			stage:          provisioning.StageApply,
 		},
 		provisioning.PropagationTimeout: {

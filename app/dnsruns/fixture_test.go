@@ -82,7 +82,7 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	fx.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: fx.fake.DNS}
 	fx.provider.AddZone(zone)
 	fx.provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
-	fx.providers.Know(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
+	fx.providers.AddProvider(dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}})
 	return fx
 }
 
@@ -115,11 +115,11 @@ func (fx *fixture) worker(r dependencies) *Worker {
 // connect adds a connection of the account to the provider.
 func (fx *fixture) connect(t *testing.T, at ports.DNSProvider) {
 	t.Helper()
-	fx.providers.Hold("cloudflare", "token", &fake.DNSProvider{})
+	fx.providers.AddAccount("cloudflare", "token", &fake.DNSProvider{})
 	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: fx.acc.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
 	must(t, err)
-	fx.providers.Hold("cloudflare", "token", at)
+	fx.providers.AddAccount("cloudflare", "token", at)
 }
 
 func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {

@@ -212,7 +212,7 @@ func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newZoneRace(t)
 					if tt.loses {
-						r.provider.Lose(o.Choose(2) == 1)
+						r.provider.LoseNextAnswer(o.Choose(2) == 1)
 					}
 					var all []func(context.Context) error
 					for _, act := range tt.actors {

@@ -64,7 +64,7 @@ func TestRefusedWriteOwnsNothing(t *testing.T) {
 	}
 	fx.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	published := fx.recordsHeld(t)
-	fx.providers.Hold("cloudflare", "token", fx.provider)
+	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	_, err = fx.store.RetryJob(t.Context(), fx.acc.ID, j.ID, fx.clock, nil)
 	must(t, err)
 	fx.healthy(t, fx.run(t, fx.Worker, j.ID))
@@ -79,7 +79,7 @@ func TestLostAnswerIsResolved(t *testing.T) {
 			fx := newFixture(t)
 			fx.connect(t, fx.provider)
 			id := fx.begin(t).ID
-			fx.provider.Lose(made)
+			fx.provider.LoseNextAnswer(made)
 			fx.healthy(t, fx.run(t, fx.Worker, id))
 			fx.requireManaged(t, fx.recordsHeld(t)...)
 		})
@@ -98,7 +98,7 @@ func (p editedAfterLoss) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 		return p.published.Apply(ctx, z, changes)
 	}
 	*p.edited = true
-	p.Lose(true)
+	p.LoseNextAnswer(true)
 	sets, err := p.published.Apply(ctx, z, changes)
 	held, _ := p.Records(ctx, z)
 	texts := dns.Find(held, zone, dns.TXT)
@@ -145,7 +145,7 @@ func TestOverlappingWriteStopsTheJob(t *testing.T) {
 		t.Fatalf("the job is %+v", j)
 	}
 	fx.requireManaged(t, fx.recordsHeld(t)...)
-	fx.providers.Hold("cloudflare", "token", fx.provider)
+	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	_, err := fx.store.RetryJob(t.Context(), fx.acc.ID, j.ID, fx.clock, nil)
 	must(t, err)
 	fx.healthy(t, fx.run(t, fx.Worker, j.ID))

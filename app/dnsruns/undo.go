@@ -65,9 +65,9 @@ func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 		for _, i := range z.Items {
 			switch i.Action {
 			case dns.UndoRemove, dns.UndoRestore:
-				done.PutBack++
+				done.Restored++
 			case dns.UndoLeave:
-				done.LeftAlone++
+				done.Kept++
 			}
 		}
 	}

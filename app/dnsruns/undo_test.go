@@ -135,7 +135,7 @@ func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
 	fx.withRecords(t)
 	before := fx.recordsHeld(t)
 	id := fx.begin(t).ID
-	fx.provider.Lose(true)
+	fx.provider.LoseNextAnswer(true)
 	j := fx.runUntil(t, id, provisioning.StageApply)
 	if slices.Equal(before, fx.recordsHeld(t)) {
 		t.Fatal("nothing was written")
@@ -155,7 +155,7 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 			fx.withRecords(t)
 			before := fx.recordsHeld(t)
 			j := fx.run(t, fx.Worker, fx.begin(t).ID)
-			fx.provider.Lose(made)
+			fx.provider.LoseNextAnswer(made)
 			if _, err := fx.undo().Run(t.Context(), j.RunID); err == nil {
 				t.Fatal("the answer was lost without an error")
 			}

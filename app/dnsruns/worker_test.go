@@ -135,7 +135,7 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	provider.open <- struct{}{} // the plan
 	<-provider.arrived          // the list before the write
 	lateEpoch := fx.expire(t, id)
-	fx.providers.Hold("cloudflare", "token", fx.provider)
+	fx.providers.AddAccount("cloudflare", "token", fx.provider)
 	fx.healthy(t, fx.run(t, fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers}), id))
 	before, writes := fx.job(t, id), fx.providers.Writes()
 	provider.open <- struct{}{}

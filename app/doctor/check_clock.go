@@ -29,7 +29,7 @@ func (e *examination) clock(ctx context.Context) finding {
 		largest = max(largest, offset.Abs())
 	}
 	if db, err := e.openDatabase(); err == nil {
-		if offset, hasClock, err := db.Ahead(ctx); err == nil && hasClock {
+		if offset, hasClock, err := db.ClockSkew(ctx); err == nil && hasClock {
 			addOffset("the database's", offset)
 		}
 	}

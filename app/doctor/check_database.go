@@ -62,14 +62,14 @@ func (e *examination) migrations(ctx context.Context) finding {
 		return skipped("database")
 	}
 	m, err := db.Migrations(ctx)
-	if err == nil && len(m.Pending) == 0 && m.Closed == 0 {
+	if err == nil && len(m.Pending) == 0 && m.RequiredRelease == 0 {
 		m.Pending, err = wiring.PendingQueue(ctx, e.config)
 	}
 	switch {
 	case err != nil:
 		return failed("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.OneLine(err))
-	case m.Closed > 0:
-		return failed("install a newer tenantry", "a newer tenantry migrated the database, and this version is too old for it (it needs schema release %d)", m.Closed)
+	case m.RequiredRelease > 0:
+		return failed("install a newer tenantry", "a newer tenantry migrated the database, and this version is too old for it (it needs schema release %d)", m.RequiredRelease)
 	case len(m.Pending) > 0 && db.File != "":
 		return warned("run `tenantry migrate`, or start `tenantry serve`, which migrates too", "%d migrations are pending", len(m.Pending))
 	case len(m.Pending) > 0:

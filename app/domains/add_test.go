@@ -332,7 +332,7 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	}
 	list, err := h.List(t.Context(), h.acc.ID, guid)
 	must(t, err)
-	if held := len(h.fake.Holds(guid).Domains); held != domain.MaxPerTenant || len(list) != held {
+	if held := len(h.fake.SnapshotOf(guid).Domains); held != domain.MaxPerTenant || len(list) != held {
 		t.Fatalf("the platform has %d, the store %d", held, len(list))
 	}
 }

@@ -51,7 +51,7 @@ func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 				}
 			}
 			_, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
-			if held := len(h.fake.Holds(guid).Domains); held > 1 || held == 1 && err != nil {
+			if held := len(h.fake.SnapshotOf(guid).Domains); held > 1 || held == 1 && err != nil {
 				t.Errorf("the platform has %d domains, the store: %v; the requests: %v", held, err, errors.Join(errs...))
 			}
 			h.added(t)

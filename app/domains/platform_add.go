@@ -38,7 +38,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		// From here on the platform has the domain, so releaseFailed must not release the row.
 		d.JustReserved, d.PreviousReservedAt = false, time.Time{}
 	}
-	*d = d.As(found, at)
+	*d = d.WithPlatformState(found, at)
 	return exists, s.readRecords(ctx, platform, d)
 }
 

@@ -87,11 +87,11 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		return madeAnew, err
 	}
 	began := s.Now()
-	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.As(held, read), began)
+	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(held, read), began)
 	if err != nil {
 		return false, fmt.Errorf("begin removal of domain: %w", err)
 	}
-	if removal.MadeAnew {
+	if removal.MayBeNew {
 		return true, nil
 	}
 	unchanged := true // no call can have removed the domain

@@ -69,8 +69,8 @@ func TestRemoveFromPlatform(t *testing.T) {
 	h.verified(t)
 	removed, err := h.remove(t, true)
 	must(t, err)
-	if !removed.FromPlatform || removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
+	if !removed.FromPlatform || removed.MadeAnew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
+		t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
 	}
 	if added := h.added(t); added.Exists || added.Domain.Verified {
 		t.Fatalf("added again as %+v", added)
@@ -153,8 +153,8 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 			}
 			removed, err := h.remove(t, true)
 			must(t, err)
-			if !removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 1 || h.isStored(t) {
-				t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
+			if !removed.MadeAnew || len(h.fake.SnapshotOf(guid).Domains) != 1 || h.isStored(t) {
+				t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
 			}
 			h.added(t)
 			h.removedForGood(t)
@@ -175,7 +175,7 @@ func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
 	h.discover(t)
 	_, err := h.remove(t, true)
 	refused(t, err, fault.DomainNotFound)
-	if len(h.fake.Holds(guid).Domains) != 1 {
+	if len(h.fake.SnapshotOf(guid).Domains) != 1 {
 		t.Fatal("the new domain was removed")
 	}
 }
@@ -284,8 +284,8 @@ func (h *fixture) loseRemoval(t *testing.T) {
 	t.Helper()
 	h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
 	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
-	if _, err := h.remove(t, true); err == nil || len(h.fake.Holds(guid).Domains) != 0 {
-		t.Fatalf("got %v, the platform has %v", err, h.fake.Holds(guid).Domains)
+	if _, err := h.remove(t, true); err == nil || len(h.fake.SnapshotOf(guid).Domains) != 0 {
+		t.Fatalf("got %v, the platform has %v", err, h.fake.SnapshotOf(guid).Domains)
 	}
 }
 
@@ -294,8 +294,8 @@ func (h *fixture) removedForGood(t *testing.T) {
 	t.Helper()
 	removed, err := h.remove(t, true)
 	must(t, err)
-	if removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, h.fake.Holds(guid).Domains)
+	if removed.MadeAnew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
+		t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestEveryCrashOfARemovalConverges(t *testing.T) {
 					must(t, err)
 					return
 				}
-				if len(h.fake.Holds(guid).Domains) == 0 {
+				if len(h.fake.SnapshotOf(guid).Domains) == 0 {
 					h.miss(t, time.Now())
 				} else {
 					h.discover(t)

@@ -37,11 +37,11 @@ func serves(sets ...dns.RRSet) *fake.DNSProvider {
 // is added; later calls go to at.
 func (h *fixture) connect(t *testing.T, provider, token string, at ports.DNSProvider) {
 	t.Helper()
-	h.providers.Hold(provider, token, &fake.DNSProvider{})
+	h.providers.AddAccount(provider, token, &fake.DNSProvider{})
 	_, err := h.Connections.Add(t.Context(), dnsconnections.New{Account: h.acc.ID, Provider: provider,
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
 	must(t, err)
-	h.providers.Hold(provider, token, at)
+	h.providers.AddAccount(provider, token, at)
 }
 
 func (h *fixture) survey(t *testing.T) domainsteps.Survey {

@@ -21,7 +21,7 @@ import (
 
 func TestSurveyOfAMess(t *testing.T) {
 	h := newFixture(t)
-	h.providers.Know(cloud)
+	h.providers.AddProvider(cloud)
 	d := h.verified(t)
 	h.fake.DNS.Publish(zone, slices.Concat(d.Verification, []dns.Record{
 		{Type: dns.MX, Name: zone, Content: "aspmx.l.google.com", Preference: 1},
@@ -56,7 +56,7 @@ func TestSurveyOfAMess(t *testing.T) {
 // servers flatten or expand from wildcards.
 func TestSurveyTakesTheProvidersOwnList(t *testing.T) {
 	h := newFixture(t)
-	h.providers.Know(cloud)
+	h.providers.AddProvider(cloud)
 	d := h.verified(t)
 	h.fake.DNS.Publish(zone, d.Verification...)
 	s1, s2 := d.Signing.Selector1, d.Signing.Selector2
@@ -127,7 +127,7 @@ func TestSurveyWithFailingProviders(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newFixture(t)
-			h.providers.Know(tt.know)
+			h.providers.AddProvider(tt.know)
 			d := h.added(t).Domain
 			h.fake.DNS.Publish(zone)
 			for _, token := range []string{"a", "b"} {
@@ -159,8 +159,8 @@ func TestSurveyWithFailingProviders(t *testing.T) {
 // detects from the name servers. If this provider serves the zone, no other provider is asked.
 func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
 	h := newFixture(t)
-	h.providers.Know(cloud)
-	h.providers.Know(own)
+	h.providers.AddProvider(cloud)
+	h.providers.AddProvider(own)
 	h.added(t)
 	h.connect(t, "powerdns", "other", broken{serves(), errors.New("asked"), nil})
 	h.connect(t, "cloudflare", "one", serves())
@@ -175,7 +175,7 @@ func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
 
 func TestSurveyOfAnUnreliableRead(t *testing.T) {
 	h := newFixture(t)
-	h.providers.Know(cloud)
+	h.providers.AddProvider(cloud)
 	h.verified(t)
 	h.connect(t, "cloudflare", "one", serves())
 	calls := h.providers.Calls()

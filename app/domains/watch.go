@@ -59,7 +59,7 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 
 // CheckDue schedules the checks of all domains that are due, at once. The sandbox calls it after
 // its clock was moved.
-func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.Day, 0) }
+func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.RereadInterval, 0) }
 
 // schedule schedules as many of a day's checks as fall into an interval of the length share. It
 // spreads these checks over the duration spread. Each check is a separate job, so that accounts get

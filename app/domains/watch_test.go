@@ -66,7 +66,7 @@ func (w *watchFixture) healthy(t *testing.T) domain.Domain {
 // nextDay runs the check of the domain one day later.
 func (w *watchFixture) nextDay(t *testing.T) domain.Domain {
 	t.Helper()
-	w.clock = w.clock.Add(domain.Day)
+	w.clock = w.clock.Add(domain.RereadInterval)
 	w.tick(t, time.Minute)
 	return w.stored(t)
 }
@@ -129,7 +129,7 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	w := newWatchFixture(t)
 	d := w.healthy(t)
 	reads := w.fake.DNS.Reads()
-	w.clock = w.clock.Add(domain.Day/2 - time.Minute)
+	w.clock = w.clock.Add(domain.RereadInterval/2 - time.Minute)
 	if n := len(w.tick(t, time.Minute)); n != 0 {
 		t.Fatalf("%d domains are woken early", n)
 	}
@@ -138,7 +138,7 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	} {
 		must(t, w.Handle(t.Context(), wakeup))
 	}
-	w.Off, w.clock = true, w.clock.Add(domain.Day)
+	w.Off, w.clock = true, w.clock.Add(domain.RereadInterval)
 	w.tick(t, time.Minute)
 	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
 	if n := w.fake.DNS.Reads() - reads; n != 0 {
@@ -151,7 +151,7 @@ func (w *watchFixture) addMany(t *testing.T, n int, answers func(i int) bool) {
 	t.Helper()
 	for i := range n {
 		name := fmt.Sprintf("d%03d.test", i)
-		d, err := w.store.ReserveDomain(t.Context(), w.acc.ID, guid, name, n+1, w.clock.Add(-domain.Day))
+		d, err := w.store.ReserveDomain(t.Context(), w.acc.ID, guid, name, n+1, w.clock.Add(-domain.RereadInterval))
 		must(t, err)
 		d.Added, d.Verified = true, true
 		must(t, w.store.SaveDomain(t.Context(), w.acc.ID, d, nil))
@@ -165,9 +165,9 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	w := newWatchFixture(t)
 	const domains, tick = 200, 30 * time.Minute
 	w.addMany(t, domains, func(int) bool { return true })
-	w.clock = w.clock.Add(domain.Day / 2)
+	w.clock = w.clock.Add(domain.RereadInterval / 2)
 	seen := map[string]int{}
-	for range int(domain.Day / tick) {
+	for range int(domain.RereadInterval / tick) {
 		began := time.Now()
 		woken := w.tick(t, tick)
 		if len(woken) > domain.Share(domains, tick) {
@@ -195,12 +195,12 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	w := newWatchFixture(t)
 	w.addMany(t, 5, func(int) bool { return true })
-	w.clock = w.clock.Add(-domain.Day)
+	w.clock = w.clock.Add(-domain.RereadInterval)
 	must(t, w.CheckDue(t.Context()))
 	if len(w.woken) != 0 {
 		t.Fatalf("%d domains are woken early", len(w.woken))
 	}
-	w.clock = w.clock.Add(domain.Day)
+	w.clock = w.clock.Add(domain.RereadInterval)
 	must(t, w.CheckDue(t.Context()))
 	if len(w.woken) != 5 {
 		t.Fatalf("%d domains are woken, want 5", len(w.woken))
@@ -296,7 +296,7 @@ func TestWatchReportsErrorsOfTheStore(t *testing.T) {
 	w := newWatchFixture(t)
 	w.healthy(t)
 	d := w.stored(t)
-	w.clock = w.clock.Add(domain.Day)
+	w.clock = w.clock.Add(domain.RereadInterval)
 	w.Checks = failing{}
 	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Fatalf("got %v", err)

@@ -50,7 +50,7 @@ func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (do
 	case err != nil:
 		return d, err
 	case !held.Verified:
-		d = d.As(held, began).WithoutMail(began)
+		d = d.WithPlatformState(held, began).WithoutMail(began)
 		d.Observed.Change = began
 	}
 	return d, nil
@@ -62,13 +62,13 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 	platform := s.Platform.For(d.TenantGUID)
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		found, err := platform.VerifyDomain(ctx, d.Name)
-		verified = d.As(found, s.Now())
+		verified = d.WithPlatformState(found, s.Now())
 		verified.Observed.Verified = observation.Held(verified.Observed.State)
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		began := s.Now()
 		found, err := FetchDomain(ctx, platform, d.Name)
-		verified = d.As(found, began)
+		verified = d.WithPlatformState(found, began)
 		verified.Observed.Verified = observation.Held(began)
 		return found.Verified, err
 	})

@@ -25,8 +25,8 @@ func (fx *fixture) deletionService() *tenants.Service {
 func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	t.Helper()
 	gone, err := s.Delete(t.Context(), fx.owner, fx.id, nil)
-	if err != nil || !gone.RulesRemoved || len(fx.fake.Holds(fx.id).Rules) != 0 {
-		t.Errorf("%+v, %v: the platform still has the rules %v", gone.RuleRemoval, err, fx.fake.Holds(fx.id).Rules)
+	if err != nil || !gone.RulesRemoved || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
+		t.Errorf("%+v, %v: the platform still has the rules %v", gone.RuleRemoval, err, fx.fake.SnapshotOf(fx.id).Rules)
 	}
 }
 

@@ -63,8 +63,8 @@ func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
 		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocks(t), kept)
 	}
-	if sendlimit.RuleOf(one, fx.fake.Holds(fx.id).Rules).Name != "" {
-		t.Fatalf("the platform has %+v", fx.fake.Holds(fx.id).Rules)
+	if sendlimit.RuleOf(one, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
+		t.Fatalf("the platform has %+v", fx.fake.SnapshotOf(fx.id).Rules)
 	}
 	_, err = fx.end(t, one)
 	if !errors.Is(err, fault.PolicyNotFound) {
@@ -76,8 +76,8 @@ func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	}
 	ended, err = fx.end(t, sendlimit.TenantWide)
 	must(t, err)
-	if ended.Unblocked != 2 || len(fx.fake.Holds(fx.id).Rules) != 0 || len(fx.storedBlocks(t)) != 0 {
-		t.Fatalf("%+v; the platform has %+v", ended, fx.fake.Holds(fx.id).Rules)
+	if ended.Unblocked != 2 || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 || len(fx.storedBlocks(t)) != 0 {
+		t.Fatalf("%+v; the platform has %+v", ended, fx.fake.SnapshotOf(fx.id).Rules)
 	}
 	fx.checkEvents(t)
 }

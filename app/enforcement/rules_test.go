@@ -98,7 +98,7 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 		other.Name = name
 		fx.fake.SetRule(fx.id, other)
 		must(t, fx.run(t))
-		if r := fx.fake.Holds(fx.id).Rules[0]; !r.Matches([]string{ada}) {
+		if r := fx.fake.SnapshotOf(fx.id).Rules[0]; !r.Matches([]string{ada}) {
 			t.Fatalf("%s: %+v", what, r)
 		}
 	}

@@ -151,7 +151,7 @@ func (fx *fixture) shownSends(t *testing.T, address string) int {
 func (fx *fixture) blockedByRules(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, r := range fx.fake.Holds(fx.id).Rules {
+	for _, r := range fx.fake.SnapshotOf(fx.id).Rules {
 		if r.Enabled && len(r.Lists) == 0 {
 			t.Fatalf("%s blocks all mail of the tenant", r.Name)
 		}
@@ -164,7 +164,7 @@ func (fx *fixture) blockedByRules(t *testing.T) []string {
 // ruleList returns the addresses that the rule of a scope blocks.
 func (fx *fixture) ruleList(t *testing.T, scope string) []string {
 	t.Helper()
-	for _, r := range fx.fake.Holds(fx.id).Rules {
+	for _, r := range fx.fake.SnapshotOf(fx.id).Rules {
 		if r.Name == sendlimit.RuleName(scope) {
 			return r.Blocks()
 		}
@@ -212,7 +212,7 @@ func (fx *fixture) checkConsistent(t *testing.T) {
 // (false) to block it.
 func (fx *fixture) ruleTransitions() map[string][]bool {
 	ruleChanges := map[string][]bool{}
-	for _, change := range fx.fake.Turns(fx.id) {
+	for _, change := range fx.fake.BlockChanges(fx.id) {
 		ruleChanges[change.Address] = append(ruleChanges[change.Address], change.Blocked)
 	}
 	return ruleChanges

@@ -48,8 +48,8 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQ
 	return page, nil
 }
 
-// End returns the position after the last event of the account's log.
-func (s *Service) End(ctx context.Context, owner access.AccountID) (int64, error) {
+// LastPosition returns the position after the last event of the account's log.
+func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int64, error) {
 	last, err := s.Events.LastEvents(ctx, owner)
 	return last[owner], err
 }

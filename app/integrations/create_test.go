@@ -56,17 +56,17 @@ func TestCreateTestsAndStores(t *testing.T) {
 
 func TestRejectedCredentialIsNotStored(t *testing.T) {
 	fx := newFixture(t)
-	fx.platforms.Hold("instantly", "down", "", fake.AbsentSending())
+	fx.platforms.AddWorkspace("instantly", "down", "", fake.AbsentSending())
 	absurd, unpaid, stuck := fake.NewSendingPlatform(), fake.NewSendingPlatform(), fake.NewSendingPlatform()
 	absurd.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.InvalidRequest})
-	unpaid.Unpaid(true)
+	unpaid.SetPlanEnded(true)
 	stuck.Fail(fake.Fault{Kind: outcome.Unknown})
 	empty := fake.NewSendingPlatform()
 	empty.Reach.Workspaces = nil
-	fx.platforms.Hold("instantly", "absurd", "", absurd)
-	fx.platforms.Hold("instantly", "unpaid", "", unpaid)
-	fx.platforms.Hold("instantly", "stuck", "", stuck)
-	fx.platforms.Hold("instantly", "empty", "", empty)
+	fx.platforms.AddWorkspace("instantly", "absurd", "", absurd)
+	fx.platforms.AddWorkspace("instantly", "unpaid", "", unpaid)
+	fx.platforms.AddWorkspace("instantly", "stuck", "", stuck)
+	fx.platforms.AddWorkspace("instantly", "empty", "", empty)
 	for _, tt := range []struct {
 		provider, key string
 		want          fault.Code
@@ -103,7 +103,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 	for _, workspace := range []string{"", "a", "b", "c"} {
 		at[workspace] = fake.NewSendingPlatform()
 		at[workspace].Reach = reach
-		fx.platforms.Hold("plusvibe", "many", workspace, at[workspace])
+		fx.platforms.AddWorkspace("plusvibe", "many", workspace, at[workspace])
 	}
 	create := func(workspace string) (integrations.View, error) {
 		return fx.Create(t.Context(), integrations.New{Account: fx.acc.ID, Provider: "plusvibe", Name: "x", APIKey: secret.New("many"), WorkspaceID: workspace}, nil)

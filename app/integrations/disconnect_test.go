@@ -87,7 +87,7 @@ func TestDisconnectOfAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	fx.connect(t, id, fx.anna)
-	fx.platforms.Hold("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
 	d, err := fx.Disconnect(t.Context(), fx.acc.ID, id, fx.anna.ID, nil)
 	if err != nil || !d.Removed || len(fx.instantly.Held()) != 0 {
 		t.Errorf("%+v, %v, held %v", d, err, fx.instantly.Held())

@@ -94,9 +94,9 @@ func (fx *fixture) service(i ports.Integrations, c ports.Connections, p ports.Se
 func (fx *fixture) platform(id string, can func(given []string) integration.Capabilities) *fake.SendingPlatform {
 	p := fake.NewSendingPlatform()
 	p.Now = func() time.Time { return fx.clock }
-	fx.platforms.Know(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, can)
+	fx.platforms.AddProvider(integration.Provider{ID: id, Title: id, AuthHosts: []string{"login.microsoftonline.com"}}, can)
 	for _, workspace := range []string{"", "ws-1"} {
-		fx.platforms.Hold(id, "key", workspace, p)
+		fx.platforms.AddWorkspace(id, "key", workspace, p)
 	}
 	return p
 }

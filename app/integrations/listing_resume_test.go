@@ -54,7 +54,7 @@ func newRationed(t *testing.T) (fx *fixture, id string, r *rationed) {
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 	fx.instantly.PageSize = 1
 	r = &rationed{SendingPlatform: fx.instantly}
-	fx.platforms.Hold("instantly", "key", "ws-1", r)
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", r)
 	fx.wait(7 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		if p.Kind == refreshes {

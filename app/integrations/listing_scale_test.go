@@ -75,7 +75,7 @@ func TestRefreshOfManyIsFlat(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 	}}
-	fx.platforms.Hold("instantly", "key", "ws-1", at)
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", at)
 	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.acc.ID, id, nil)
 	must(t, err)
 	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || at.calls != 40 {

@@ -22,7 +22,7 @@ func TestTwoAccountsOfOneMailbox(t *testing.T) {
 	works := integration.Account{ID: "1", Address: fx.anna.Address, State: integration.AccountConnected}
 	broken := integration.Account{ID: "2", Address: fx.anna.Address, State: integration.AccountFailed}
 	for _, all := range [][]integration.Account{{works, broken}, {broken, works}} {
-		fx.platforms.Hold("instantly", "key", "ws-1", onePage{fx.instantly, all})
+		fx.platforms.AddWorkspace("instantly", "key", "ws-1", onePage{fx.instantly, all})
 		fx.refresh(t, id)
 		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.AccountID != "1" {
 			t.Errorf("%+v", c)
@@ -50,12 +50,12 @@ func TestListingWaitsInTheMiddle(t *testing.T) {
 		fx.connect(t, id, fx.anna)
 		fx.connect(t, id, fx.ben)
 		fx.instantly.PageSize = 1
-		fx.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
+		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
 			t.Errorf("%+v", r)
 		}
 		fx.Limit = 5 * time.Second // less than a pause needs
-		fx.platforms.Hold("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
+		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
 			t.Errorf("%+v", r)
 		}

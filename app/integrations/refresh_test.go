@@ -106,7 +106,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
 				integration.Account{Address: "y@other.test", State: integration.AccountConnected})
 			if tt.loop {
-				fx.platforms.Hold("instantly", "key", "ws-1", looping{fx.instantly})
+				fx.platforms.AddWorkspace("instantly", "key", "ws-1", looping{fx.instantly})
 			} else {
 				fx.instantly.Fail(tt.fault)
 			}

@@ -205,7 +205,7 @@ func TestRefreshDuringAStart(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.integrate(t, "instantly")
 	fx.connect(t, id, fx.anna)
-	fx.platforms.Hold("instantly", "key", "ws-1", interruptedStarts{fx.instantly, func() {
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", interruptedStarts{fx.instantly, func() {
 		fx.instantly.Drop(fx.anna.Address)
 		fx.wait(time.Second)
 		fx.refresh(t, id)
@@ -220,9 +220,9 @@ func TestRefreshDuringAStart(t *testing.T) {
 // TestLinkLeadsToDeclaredHosts checks that a link to an undeclared host is not returned.
 func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx := newFixture(t)
-	fx.platforms.Know(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
-	fx.platforms.Hold("evil", "key", "", fx.instantly)
-	fx.platforms.Hold("evil", "key", "ws-1", fx.instantly)
+	fx.platforms.AddProvider(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
+	fx.platforms.AddWorkspace("evil", "key", "", fx.instantly)
+	fx.platforms.AddWorkspace("evil", "key", "ws-1", fx.instantly)
 	id := fx.integrate(t, "evil")
 	b, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderError)

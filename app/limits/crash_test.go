@@ -87,7 +87,7 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 					t.Fatalf("the process did not end: %v", err)
 				}
 				fx.Policies, fx.Platform = fx.store, fx.fake
-				rules := fx.fake.Holds(guid).Rules
+				rules := fx.fake.SnapshotOf(guid).Rules
 				if _, err := fx.Get(t.Context(), fx.owner, guid, nil); err == nil && len(rules) == 0 || err != nil && !errors.Is(err, fault.PolicyNotFound) {
 					t.Errorf("%v with the rules %+v", err, rules)
 				}
@@ -97,7 +97,7 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 					t.Errorf("no policy records the rules %+v", rules)
 				}
 				out := fx.set(t, nil, 5)
-				if rules = fx.fake.Holds(guid).Rules; len(rules) != 1 || rules[0].ID != out.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {
+				if rules = fx.fake.SnapshotOf(guid).Rules; len(rules) != 1 || rules[0].ID != out.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {
 					t.Errorf("%+v, and the rules %+v", out, rules)
 				}
 			})

@@ -66,7 +66,7 @@ func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 			if made := out.Policy.RuleID != ""; made != tt.made || out.Became != sendlimit.Created || out.Mailboxes != 2 || out.Policy.PerDay != 5 {
 				t.Fatalf("got %+v", out)
 			}
-			if rules := fx.fake.Holds(guid).Rules; tt.made && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.made && len(rules) != 0 {
+			if rules := fx.fake.SnapshotOf(guid).Rules; tt.made && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.made && len(rules) != 0 {
 				t.Fatalf("the platform has %+v", rules)
 			}
 		})

@@ -137,7 +137,7 @@ func TestSetAdoptsExistingRule(t *testing.T) {
 	fx := newFixture(t)
 	name := sendlimit.RuleName(zone)
 	fx.fake.SetRule(guid, sendlimit.Rule{Name: name, Lists: []string{"ada@" + zone}})
-	there := fx.fake.Holds(guid).Rules[0].ID
+	there := fx.fake.SnapshotOf(guid).Rules[0].ID
 	first := fx.set(t, ptr(zone), 20)
 	if first.Became != sendlimit.Created || first.Policy.RuleID != there || first.Policy.RuleName != name {
 		t.Fatalf("adopted %+v", first)

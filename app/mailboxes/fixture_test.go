@@ -125,7 +125,7 @@ func (fx *fixture) stored(t *testing.T) []mailbox.Mailbox {
 // ready.
 func (fx *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()
-	held, stored := fx.fake.Holds(guid).Mailboxes, fx.stored(t)
+	held, stored := fx.fake.SnapshotOf(guid).Mailboxes, fx.stored(t)
 	if len(held) != want || len(stored) != want {
 		t.Fatalf("the platform has %d, the store %d, want %d", len(held), len(stored), want)
 	}

@@ -48,7 +48,7 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
 		t.Fatalf("got %+v", got[0])
 	}
-	if held := fx.fake.Holds(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
+	if held := fx.fake.SnapshotOf(guid).Mailboxes[0]; held.PasswordSet || held.AccountEnabled {
 		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", held)
 	}
 	if s := fx.stored(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {

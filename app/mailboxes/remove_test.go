@@ -63,7 +63,7 @@ func (fx *fixture) discover(t *testing.T, at time.Time, held ...mailbox.Platform
 }
 
 func (fx *fixture) platformMailboxes() (all []mailbox.Platform) {
-	for _, m := range fx.fake.Holds(guid).Mailboxes {
+	for _, m := range fx.fake.SnapshotOf(guid).Mailboxes {
 		all = append(all, m.Platform)
 	}
 	return all

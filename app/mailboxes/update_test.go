@@ -32,7 +32,7 @@ func TestUpdateChangesNameAndLimitEverywhere(t *testing.T) {
 	must(t, err)
 	stored, err := fx.store.Mailbox(t.Context(), fx.acc.ID, guid, m.ID)
 	must(t, err)
-	held := fx.fake.Holds(guid).Mailboxes[0]
+	held := fx.fake.SnapshotOf(guid).Mailboxes[0]
 	for where, is := range map[string]string{"answer": got.DisplayName, "store": stored.DisplayName, "platform": held.DisplayName} {
 		if is != "Anna Schmidt" {
 			t.Errorf("%s: the name is %q", where, is)

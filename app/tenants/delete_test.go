@@ -62,7 +62,7 @@ func (fx *fixture) syncMailboxes(t *testing.T) {
 }
 
 func (fx *fixture) ruleNames() (names []string) {
-	for _, r := range fx.platform.Holds(guid).Rules {
+	for _, r := range fx.platform.SnapshotOf(guid).Rules {
 		names = append(names, r.Name)
 	}
 	return names

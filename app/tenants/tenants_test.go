@@ -47,7 +47,7 @@ func TestDeleteReleasesTheTenantForADifferentAccount(t *testing.T) {
 	if err != nil || gone.Name != "One" || len(fx.heldTenants(t, fx.ann)) != 0 {
 		t.Fatalf("got %+v, %v", gone, err)
 	}
-	if got := fx.platform.Holds(guid).Consent; got != "granted" {
+	if got := fx.platform.SnapshotOf(guid).Consent; got != "granted" {
 		t.Errorf("the platform was changed: consent %s", got)
 	}
 	_, err = fx.Delete(t.Context(), fx.ann.ID, guid, nil)

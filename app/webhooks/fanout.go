@@ -36,7 +36,7 @@ const (
 // its batch fail, the next round therefore puts the other accounts of the batch into different
 // batches.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
-	accounts, err := w.Deliveries.AccountsBehind(ctx, maxAccounts)
+	accounts, err := w.Deliveries.AccountsWithNewEvents(ctx, maxAccounts)
 	if err != nil {
 		return false, err
 	}

@@ -176,7 +176,7 @@ func (g enforcementGauges) observe(o metric.Observer, h ports.SendHealth, now ti
 	}
 	o.ObserveFloat64(g.late, late)
 	o.ObserveFloat64(g.tenants, float64(h.Limited))
-	o.ObserveFloat64(g.lagging, float64(h.Behind))
+	o.ObserveFloat64(g.lagging, float64(h.Lagging))
 	o.ObserveFloat64(g.blocked, float64(h.Blocked))
 	o.ObserveFloat64(g.stranded, float64(h.Stranded))
 }

@@ -70,12 +70,12 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 	return next
 }
 
-// Day is the interval in which the DNS of each verified domain is read again.
-const Day = 24 * time.Hour
+// RereadInterval is the interval in which the DNS of each verified domain is read again.
+const RereadInterval = 24 * time.Hour
 
 // DueSince returns the time half a day ago. A domain is due if its last read was at that time or
 // earlier. The other half of the day remains for the reads of all due domains.
-func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
+func DueSince(now time.Time) time.Time { return now.Add(-RereadInterval / 2) }
 
 // Due reports whether the domain's DNS must be read again.
 func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
@@ -83,6 +83,6 @@ func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.Afte
 // Share returns how many of the domains to read in one interval of the length tick, so that all
 // domains are read within a day.
 func Share(domains int, tick time.Duration) int {
-	day := int64(Day)
+	day := int64(RereadInterval)
 	return int((int64(domains)*int64(tick) + day - 1) / day)
 }

@@ -19,9 +19,9 @@ func observations() []func(domain.Domain) domain.Domain {
 		return dns.Signing{Enabled: enabled, Selector1: dns.Record{Name: "one", Content: content}, Selector2: dns.Record{Name: "two"}}
 	}
 	return []func(domain.Domain) domain.Domain{
-		func(d domain.Domain) domain.Domain { return d.As(domain.Platform{}, time.Unix(1, 0)) },
+		func(d domain.Domain) domain.Domain { return d.WithPlatformState(domain.Platform{}, time.Unix(1, 0)) },
 		func(d domain.Domain) domain.Domain {
-			return d.As(domain.Platform{Verified: true, Default: true}, time.Unix(3, 0))
+			return d.WithPlatformState(domain.Platform{Verified: true, Default: true}, time.Unix(3, 0))
 		},
 		func(d domain.Domain) domain.Domain {
 			d.MailReady, d.Observed.Mail = true, time.Unix(4, 0)
@@ -85,7 +85,7 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 	want := domain.Domain{Name: "a.test", Added: true}
 	at := time.Unix(9, 0)
 	want.Observed = domain.Observed{State: at, Verified: at, Mail: at, Signing: at, Change: at}
-	if diff := cmp.Diff(want, d.Merge(d.As(domain.Platform{Default: true}, at))); diff != "" {
+	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{Default: true}, at))); diff != "" {
 		t.Fatalf("removed and added again (-want +got):\n%s", diff)
 	}
 }
@@ -94,24 +94,24 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 // changes neither that state nor what depends on it, but counts as a possible new domain.
 func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	verified := time.Unix(1000, 0)
-	d := domain.Domain{Name: "a.test"}.As(domain.Platform{Verified: true}, verified)
+	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verified)
 	d.Observed.Verified = observation.Held(verified)
 	d.MailReady, d.Observed.Mail = true, verified
 	at := verified.Add(time.Minute)
 	want := d
 	want.Observed.State, want.Observed.Change = at, at
-	if diff := cmp.Diff(want, d.Merge(d.As(domain.Platform{}, at))); diff != "" {
+	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{}, at))); diff != "" {
 		t.Fatalf("a minute later (-want +got):\n%s", diff)
 	}
 	late := verified.Add(observation.ReplicaLag)
-	if got := d.Merge(d.As(domain.Platform{}, late)); got.Verified || got.MailReady {
+	if got := d.Merge(d.WithPlatformState(domain.Platform{}, late)); got.Verified || got.MailReady {
 		t.Fatalf("after the lag of replicas: %+v", got)
 	}
 }
 
 func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	verified := time.Unix(1000, 0)
-	d := domain.Domain{Name: "a.test"}.As(domain.Platform{Verified: true}, verified)
+	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verified)
 	if missed, gone := d.Missed(verified.Add(-1)); gone || !missed.MissingSince.IsZero() {
 		t.Fatalf("a miss before the verification: %+v", missed)
 	}
@@ -126,10 +126,10 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	if _, gone := d.Missed(first.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("not gone after the second miss")
 	}
-	if stale := d.Merge(d.As(domain.Platform{Verified: true}, verified)); !stale.MissingSince.Equal(first) {
+	if stale := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, verified)); !stale.MissingSince.Equal(first) {
 		t.Fatal("a list older than the miss ends it")
 	}
-	if found := d.Merge(d.As(domain.Platform{Verified: true}, first.Add(1))); !found.MissingSince.IsZero() {
+	if found := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, first.Add(1))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
 	}
 }
@@ -138,7 +138,7 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 func TestChangeThatCanMeanANewDomain(t *testing.T) {
 	at := func(second int64, verified bool) func(domain.Domain) domain.Domain {
 		return func(d domain.Domain) domain.Domain {
-			return d.Merge(domain.Domain{}.As(domain.Platform{Verified: verified}, time.Unix(second, 0)))
+			return d.Merge(domain.Domain{}.WithPlatformState(domain.Platform{Verified: verified}, time.Unix(second, 0)))
 		}
 	}
 	missed := func(d domain.Domain) domain.Domain {
@@ -163,7 +163,7 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 		{"a later observation changes nothing", true, []func(domain.Domain) domain.Domain{at(3, false), at(4, false)}, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := domain.Domain{}.As(domain.Platform{Verified: tt.verified}, time.Unix(2, 0))
+			d := domain.Domain{}.WithPlatformState(domain.Platform{Verified: tt.verified}, time.Unix(2, 0))
 			for _, observe := range tt.observe {
 				d = observe(d)
 			}
@@ -181,7 +181,7 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 // TestReservationOfAMissingDomain checks that the first miss counts until the domain is found.
 func TestReservationOfAMissingDomain(t *testing.T) {
 	first := time.Unix(10000, 0)
-	missed, _ := domain.Domain{Name: "a.test"}.As(domain.Platform{Verified: true}, first.Add(-1)).Missed(first)
+	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, first.Add(-1)).Missed(first)
 	reserved := missed.ReservedAgain(first.Add(time.Minute))
 	again := reserved.MissingAgain().ReservedAgain(first.Add(2 * time.Minute))
 	for _, d := range []domain.Domain{reserved, again} {
@@ -195,7 +195,7 @@ func TestReservationOfAMissingDomain(t *testing.T) {
 	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(first) || !d.Observed.Missed.IsZero() {
 		t.Errorf("missing again: %+v", d)
 	}
-	seen := domain.Domain{}.As(domain.Platform{}, first.Add(time.Hour))
+	seen := domain.Domain{}.WithPlatformState(domain.Platform{}, first.Add(time.Hour))
 	if found := reserved.Merge(seen); !found.Added || found.MayBeHidden(first) {
 		t.Errorf("found: %+v", found)
 	}

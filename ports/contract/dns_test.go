@@ -97,7 +97,7 @@ func (env *providerEnv) Held(t T, zone string) []dns.RRSet {
 	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 }
 
-func (env *providerEnv) Lose(_ T, failure Failure) { env.fake.Lose(failure == LosesAnswer) }
+func (env *providerEnv) Lose(_ T, failure Failure) { env.fake.LoseNextAnswer(failure == LosesAnswer) }
 
 func TestFakeDNSProviderKeepsTheContract(t *testing.T) {
 	DNSProvider(t, func(T) DNSProviderEnv { return newProviderEnv() })

@@ -84,7 +84,7 @@ func (env *fakeEnv) SetRule(_ T, id tenant.GUID, r sendlimit.Rule) { env.fake.Se
 
 func (env *fakeEnv) Rules(_ T, id tenant.GUID) map[string][]string {
 	out := map[string][]string{}
-	for _, r := range env.fake.Holds(id).Rules {
+	for _, r := range env.fake.SnapshotOf(id).Rules {
 		out[r.Name] = r.Blocks()
 	}
 	return out

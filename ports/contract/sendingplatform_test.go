@@ -36,7 +36,7 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 			}
 			return all
 		},
-		Unpaid: func(T) { p.Unpaid(true) },
+		Unpaid: func(T) { p.SetPlanEnded(true) },
 		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
 	}
 	can := func(capability string) bool { return len(p.Cannot) == 0 || p.Cannot[0] != capability }

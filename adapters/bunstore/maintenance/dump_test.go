@@ -102,7 +102,7 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 		if !maps.Equal(before, dump(t, s).content()) {
 			t.Fatal("something is left of it")
 		}
-		must(t, "empty", Empty(t.Context(), s))
+		must(t, "empty", CheckEmpty(t.Context(), s))
 		must(t, "load", good.load(t.Context(), s))
 		if err := good.load(t.Context(), s); !errors.Is(err, ErrNotEmpty) {
 			t.Fatalf("loaded twice: %v", err)
@@ -182,7 +182,7 @@ func dump(t *testing.T, s *database.DB) memoryDump {
 func (d memoryDump) load(ctx context.Context, s *database.DB) error {
 	return Load(ctx, s, d.migrations, func(ctx context.Context, l *Loading) error {
 		for _, table := range d.tables {
-			if err := l.Fits(table); err != nil {
+			if err := l.CheckTable(table); err != nil {
 				return err
 			}
 			if err := l.Insert(ctx, table, d.rows[table.Name]); err != nil {

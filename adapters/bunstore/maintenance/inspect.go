@@ -126,9 +126,9 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string
-	// Closed is the schema release that the database requires if this binary is too old, otherwise
+	// RequiredRelease is the schema release that the database requires if this binary is too old, otherwise
 	// 0.
-	Closed int
+	RequiredRelease int
 	// InUse reports whether there are accounts.
 	InUse bool
 }
@@ -164,7 +164,7 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 		return m, operatorError("", err)
 	}
 	if oldest > migrations.Release {
-		m.Closed = oldest
+		m.RequiredRelease = oldest
 	}
 	return m, i.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
 }
@@ -183,9 +183,9 @@ func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// Ahead returns how far the server's clock is ahead of this machine's clock. It returns false for
+// ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false for
 // SQLite, which has no server.
-func (i *Inspection) Ahead(ctx context.Context) (time.Duration, bool, error) {
+func (i *Inspection) ClockSkew(ctx context.Context) (time.Duration, bool, error) {
 	if !database.IsPostgres(i.db) {
 		return 0, false, nil
 	}

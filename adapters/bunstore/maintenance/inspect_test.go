@@ -42,17 +42,17 @@ func TestInspectReportsMigrations(t *testing.T) {
 		must(t, "writable", i.Writable(t.Context()))
 		must(t, "migrate", s.Migrate(t.Context()))
 		addAccount(t, s)
-		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.Closed != 0 {
+		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.RequiredRelease != 0 {
 			t.Fatalf("migrated: %+v, %v", m, err)
 		}
 		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
 		execSQL(t, s, "UPDATE schema_release SET min_release = 99")
-		if m, err := i.Migrations(t.Context()); err != nil || len(m.Newer) != 1 || m.Closed != 99 {
+		if m, err := i.Migrations(t.Context()); err != nil || len(m.Newer) != 1 || m.RequiredRelease != 99 {
 			t.Fatalf("newer: %+v, %v", m, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
 		asked := time.Now()
-		ahead, has, err := i.Ahead(t.Context())
+		ahead, has, err := i.ClockSkew(t.Context())
 		if err != nil || has != database.IsPostgres(s) || ahead.Abs() > time.Since(asked) { // both use the machine's clock
 			t.Fatalf("the server's clock is %s ahead (known: %v), %v", ahead, has, err)
 		}

@@ -43,8 +43,8 @@ func UnknownMigrations(applied []string) ([]string, error) {
 // ErrNotEmpty reports that a database is not empty.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// Empty returns ErrNotEmpty if a table holds rows. It ignores auditTable and seededTables.
-func Empty(ctx context.Context, db *database.DB) error {
+// CheckEmpty returns ErrNotEmpty if a table holds rows. It ignores auditTable and seededTables.
+func CheckEmpty(ctx context.Context, db *database.DB) error {
 	tables, err := Tables(ctx, db)
 	if err != nil {
 		return err
@@ -121,9 +121,9 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Fits returns an error if this database lacks the table t of a backup, or a column of t with the
+// CheckTable returns an error if this database lacks the table t of a backup, or a column of t with the
 // same kind.
-func (l *Loading) Fits(t Table) error {
+func (l *Loading) CheckTable(t Table) error {
 	at := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
 	if at < 0 {
 		return fmt.Errorf("this version has no table %s", t.Name)
