@@ -134,7 +134,8 @@ func (h handled) wait(t *testing.T, ids ...string) {
 
 // TestIdleQueueMakesFewStatements counts the transactions of a replica without work. It measures
 // several periods. At least one of them must have at most 4 transactions a second. In the other
-// periods, River and the server may do some work that they do only once.
+// periods, River and the server may do some work that they do only once, and on a busy machine River
+// may elect its leader again.
 func TestIdleQueueMakesFewStatements(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)
@@ -160,7 +161,7 @@ func TestIdleQueueMakesFewStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	handled.wait(t, "1")
-	const period, most, periods = 10 * time.Second, 40, 12
+	const period, most, periods = 10 * time.Second, 40, 60
 	var counts []int
 	for before := count(); len(counts) < periods; before = count() {
 		time.Sleep(period)
