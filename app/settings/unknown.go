@@ -69,7 +69,7 @@ func UnknownVariables(environment []string) []string {
 }
 
 // misspeltVariable returns an error for the first unknown variable of environment that was probably
-// meant as a setting: its name is similar to a setting or begins with TENANTRY_PROVIDERS.
+// meant as a setting: its name is similar to a setting, or begins like the settings of providers.
 func misspeltVariable(environment []string) error {
 	for _, name := range UnknownVariables(environment) {
 		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
