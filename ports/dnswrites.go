@@ -47,6 +47,6 @@ type DNSUndo interface {
 	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done Undone) error
 }
 
-// Undone counts the values that an undo restored or removed (PutBack), and those that it did not
-// touch because someone has changed them (LeftAlone).
+// Undone counts the values that an undo put back or removed (Restored), and those that it did not
+// touch because someone has changed them (Kept).
 type Undone struct{ Restored, Kept int }

@@ -54,8 +54,8 @@ type ReplayFrom struct {
 // Methods that claim deliveries lease them, by the database's clock. A claimed delivery has a new
 // Epoch, and only its claimer can store the result.
 type Deliveries interface {
-	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has events
-	// after the position of an enabled webhook.
+	// AccountsWithNewEvents lists at most limit active accounts, in random order, whose log has
+	// events after the position of an enabled webhook.
 	AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error)
 	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
 	// their positions, and raises the positions, in one transaction. A webhook gets at most limit

@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// AccountsWithNewEvents implements ports.Deliveries. The order is random. If the accounts were in the
-// order of their ids, the last ones would wait as long as the first ones have new events. Also, all
-// processes would lock the same accounts.
+// AccountsWithNewEvents implements ports.Deliveries. The order is random. If the accounts were in
+// the order of their ids, the last ones would wait as long as the first ones have new events. Also,
+// all processes would lock the same accounts.
 func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.db.Run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {

@@ -44,8 +44,8 @@ func (p *DNSProvider) Put(zone string, s dns.RRSet) {
 	p.put(zone, s)
 }
 
-// LoseNextAnswer makes the next Apply end with an unknown outcome: after its changes if afterEffect is true,
-// before them otherwise.
+// LoseNextAnswer makes the next Apply end with an unknown outcome: after its changes if afterEffect
+// is true, before them otherwise.
 func (p *DNSProvider) LoseNextAnswer(afterEffect bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

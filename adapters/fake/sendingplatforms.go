@@ -31,8 +31,8 @@ type knownSending struct {
 
 var _ ports.SendingPlatforms = (*SendingPlatforms)(nil)
 
-// AddProvider adds a platform to the result of Platforms. If capabilities is nil, every credential has all
-// capabilities.
+// AddProvider adds a platform to the result of Platforms. If capabilities is nil, every credential
+// has all capabilities.
 func (p *SendingPlatforms) AddProvider(provider integration.Provider, capabilities func(fields []string) integration.Capabilities) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

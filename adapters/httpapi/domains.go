@@ -277,11 +277,11 @@ type removedDomain struct {
 func removedDomainOf(r domains.Removed) removedDomain {
 	message := "The domain was removed from the service. The mail platform still has it."
 	switch {
-	case r.MadeAnew:
+	case r.MayBeNew:
 		message = "The domain was removed from the service. The mail platform has a new or changed domain with this name, and keeps it."
 	case r.FromPlatform:
 		message = "The domain was removed from the service and from the tenant at the mail platform."
 	}
 	return removedDomain{Status: "removed", TenantID: string(r.Domain.TenantGUID), DomainName: r.Domain.Name,
-		FromPlatform: r.FromPlatform && !r.MadeAnew, Message: message + " Its DNS records were not changed."}
+		FromPlatform: r.FromPlatform && !r.MayBeNew, Message: message + " Its DNS records were not changed."}
 }

@@ -20,10 +20,10 @@ import (
 // Removed is the result of Remove.
 type Removed struct {
 	Domain domain.Domain
-	// FromPlatform is true if the domain was removed from the tenant at the platform. MadeAnew is
+	// FromPlatform is true if the domain was removed from the tenant at the platform. MayBeNew is
 	// true if the platform has a domain with the same name that can be new. Remove did not touch
 	// it.
-	FromPlatform, MadeAnew bool
+	FromPlatform, MayBeNew bool
 }
 
 // Remove deletes a domain. A sync does not store it again until it is added again. With
@@ -48,7 +48,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 		if err != nil {
 			return Removed{}, err
 		}
-		if removed.MadeAnew, err = s.removeFromPlatform(ctx, owner, d); err != nil {
+		if removed.MayBeNew, err = s.removeFromPlatform(ctx, owner, d); err != nil {
 			return Removed{}, s.RecordLostConsent(ctx, owner, id, err)
 		}
 	}

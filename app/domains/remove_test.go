@@ -69,7 +69,7 @@ func TestRemoveFromPlatform(t *testing.T) {
 	h.verified(t)
 	removed, err := h.remove(t, true)
 	must(t, err)
-	if !removed.FromPlatform || removed.MadeAnew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
+	if !removed.FromPlatform || removed.MayBeNew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
 		t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
 	}
 	if added := h.added(t); added.Exists || added.Domain.Verified {
@@ -153,7 +153,7 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 			}
 			removed, err := h.remove(t, true)
 			must(t, err)
-			if !removed.MadeAnew || len(h.fake.SnapshotOf(guid).Domains) != 1 || h.isStored(t) {
+			if !removed.MayBeNew || len(h.fake.SnapshotOf(guid).Domains) != 1 || h.isStored(t) {
 				t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
 			}
 			h.added(t)
@@ -294,7 +294,7 @@ func (h *fixture) removedForGood(t *testing.T) {
 	t.Helper()
 	removed, err := h.remove(t, true)
 	must(t, err)
-	if removed.MadeAnew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
+	if removed.MayBeNew || len(h.fake.SnapshotOf(guid).Domains) != 0 || h.isStored(t) {
 		t.Fatalf("got %+v, the platform has %v", removed, h.fake.SnapshotOf(guid).Domains)
 	}
 }

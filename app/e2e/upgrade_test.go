@@ -62,8 +62,8 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	})
 }
 
-// keepSettingsOf removes the settings that the plugin of a release does not have. The release refuses
-// to start with them.
+// keepSettingsOf removes the settings that the plugin of a release does not have. The release
+// refuses to start with them.
 func (r *serviceFixture) keepSettingsOf(release programs) {
 	r.t.Helper()
 	out, err := exec.CommandContext(r.t.Context(), filepath.Join(release.folder, "plugins", "mail-microsoft365"), "describe").Output()

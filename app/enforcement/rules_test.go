@@ -30,8 +30,8 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 }
 
-// A lagging replica lists a rule as it was before the last change. A pass that returns to this state
-// sets the rule nevertheless.
+// A lagging replica lists a rule as it was before the last change. A pass that returns to this
+// state sets the rule nevertheless.
 func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)

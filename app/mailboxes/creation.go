@@ -38,8 +38,8 @@ type creation struct {
 	// returning is true for a row whose mailbox existed at the platform earlier and was then missed
 	// by a sync. It becomes false when a call of this creation has an unknown outcome.
 	returning bool
-	// notAccepted is true if the last creation at the platform failed because the mail server does not
-	// accept the domain yet.
+	// notAccepted is true if the last creation at the platform failed because the mail server does
+	// not accept the domain yet.
 	notAccepted bool
 }
 

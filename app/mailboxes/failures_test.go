@@ -375,8 +375,8 @@ func TestProvisionWithAccessWithdrawn(t *testing.T) {
 }
 
 // TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted by the mail server,
-// because a lagging replica showed an earlier domain with its name. After the mail server has refused
-// a mailbox, the next request enables the e-mail service of the domain.
+// because a lagging replica showed an earlier domain with its name. After the mail server has
+// refused a mailbox, the next request enables the e-mail service of the domain.
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	inFakeTime(t, "refused mailbox", func(t *testing.T) {
 		fx := newFixture(t)

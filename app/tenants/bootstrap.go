@@ -86,8 +86,8 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 	return state, err
 }
 
-// enableSMTPAuth enables SMTP AUTH. The new state is held, because a lagging replica may show the old
-// state to a later read.
+// enableSMTPAuth enables SMTP AUTH. The new state is held, because a lagging replica may show the
+// old state to a later read.
 func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	var at time.Time // when the platform had the new state
 	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {

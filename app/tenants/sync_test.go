@@ -240,9 +240,9 @@ func (t tenantWithOldSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
 	return &outcome.Error{Kind: outcome.NotReady, Detail: "no read shows SMTP AUTH"}
 }
 
-// A read that shows SMTP AUTH as disabled soon after it was enabled can come from a lagging replica.
-// The tenant stays ready for mailboxes. The state is stored if a read shows it later, or if the
-// platform refuses to enable SMTP AUTH.
+// A read that shows SMTP AUTH as disabled soon after it was enabled can come from a lagging
+// replica. The tenant stays ready for mailboxes. The state is stored if a read shows it later, or
+// if the platform refuses to enable SMTP AUTH.
 func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

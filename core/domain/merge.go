@@ -93,8 +93,8 @@ func (d Domain) WithoutMail(at time.Time) Domain {
 	return d
 }
 
-// WithPlatformState returns the domain with the platform's state, as observed at the time at. Only a verified
-// domain can be primary.
+// WithPlatformState returns the domain with the platform's state, as observed at the time at. Only
+// a verified domain can be primary.
 func (d Domain) WithPlatformState(p Platform, at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.Missed, d.Observed.State = true, time.Time{}, time.Time{}, at
 	d.Verified, d.Default, d.Observed.Verified = p.Verified, p.Default && p.Verified, at

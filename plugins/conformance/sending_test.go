@@ -58,8 +58,8 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	}
 }
 
-// TestExpandReplacesWords checks values and texts with the characters that JSON escapes, at each end
-// of a text, and words that occur in a value or begin with another word.
+// TestExpandReplacesWords checks values and texts with the characters that JSON escapes, at each
+// end of a text, and words that occur in a value or begin with another word.
 func TestExpandReplacesWords(t *testing.T) {
 	words := map[string]any{"$name": `"Ann" $first "B" \`, "$first": `"Ann"`, "$names": []string{"a", "b"}, "$third": "2"}
 	for text, want := range map[string]any{

@@ -93,8 +93,8 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	}
 }
 
-// TestBlockOfAMissingMailboxIsRefusedWithAnOldState requests a state that reads show, with a mailbox
-// that was removed in the meantime.
+// TestBlockOfAMissingMailboxIsRefusedWithAnOldState requests a state that reads show, with a
+// mailbox that was removed in the meantime.
 func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

@@ -96,9 +96,9 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 }
 
 // removeAll removes the rules with these names. A rule counts as removed when the platform has
-// acknowledged its removal, or answers that there is no such rule. A read cannot confirm a removal: a
-// lagging replica may still show the rule, and may not show a new rule yet. A write sees the newest
-// state.
+// acknowledged its removal, or answers that there is no such rule. A read cannot confirm a removal:
+// a lagging replica may still show the rule, and may not show a new rule yet. A write sees the
+// newest state.
 func (c *tenantClient) removeAll(ctx context.Context, names []string) error {
 	p, changed := c.platform.state.retry, false
 	for n := 0; ; n++ {

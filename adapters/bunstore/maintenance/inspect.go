@@ -126,8 +126,8 @@ func checkMayCreate(ctx context.Context, tx bun.Tx) error {
 type Migrations struct {
 	Applied        int
 	Pending, Newer []string
-	// RequiredRelease is the schema release that the database requires if this binary is too old, otherwise
-	// 0.
+	// RequiredRelease is the schema release that the database requires if this binary is too old,
+	// otherwise 0.
 	RequiredRelease int
 	// InUse reports whether there are accounts.
 	InUse bool
@@ -183,8 +183,8 @@ func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false for
-// SQLite, which has no server.
+// ClockSkew returns how far the server's clock is ahead of this machine's clock. It returns false
+// for SQLite, which has no server.
 func (i *Inspection) ClockSkew(ctx context.Context) (time.Duration, bool, error) {
 	if !database.IsPostgres(i.db) {
 		return 0, false, nil

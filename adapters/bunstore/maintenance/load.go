@@ -121,8 +121,8 @@ func (l *Loading) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// CheckTable returns an error if this database lacks the table t of a backup, or a column of t with the
-// same kind.
+// CheckTable returns an error if this database lacks the table t of a backup, or a column of t with
+// the same kind.
 func (l *Loading) CheckTable(t Table) error {
 	at := slices.IndexFunc(l.tables, func(own Table) bool { return own.Name == t.Name })
 	if at < 0 {
