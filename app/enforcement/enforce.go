@@ -33,7 +33,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if a.ruledScopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant); err != nil {
 		return due, err
 	}
-	if len(a.ruledScopes) > 0 { // without ruled scopes there are no rules: the first pass emptied the rules that it found
+	if len(a.ruledScopes) > 0 { // without ruled scopes no rule blocks a mailbox: the first pass emptied the rules that it found
 		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
@@ -81,7 +81,7 @@ func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, erro
 	return boxes, err
 }
 
-// saveIntents stores the changes that the rules are about to make.
+// saveIntents stores the changes of the decision as intents, before the rules are set.
 func (a *applier) saveIntents(ctx context.Context) error {
 	if len(a.Changes) == 0 {
 		return nil

@@ -105,9 +105,9 @@ func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to por
 	if err != nil {
 		return ports.ConnectFlow{}, err
 	}
-	browser := hash(cookie.Reveal())
-	signIn := hash(deriveToken(cookie, "sign-in"))
-	if subtle.ConstantTimeCompare(browser[:], flow.Browser[:]) != 1 || subtle.ConstantTimeCompare(signIn[:], flow.SignInHash[:]) != 1 {
+	browserHash := hash(cookie.Reveal())
+	signInHash := hash(deriveToken(cookie, "sign-in"))
+	if subtle.ConstantTimeCompare(browserHash[:], flow.Browser[:]) != 1 || subtle.ConstantTimeCompare(signInHash[:], flow.SignInHash[:]) != 1 {
 		return ports.ConnectFlow{}, invalidLink()
 	}
 	flow.Step = to
