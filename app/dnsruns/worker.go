@@ -24,8 +24,8 @@ const (
 	defaultLease = 30 * time.Second
 	// stepLimit bounds one step: a read of the DNS and the calls to mail platform and DNS provider.
 	stepLimit = 40 * time.Second
-	// minStepTime is the time that a step usually needs. If less time is left, the worker puts the
-	// job back into the queue, and a worker claims it again at once.
+	// minStepTime is the time that a step usually needs. If less time is left, the worker releases
+	// the job and queues it, so that any worker can claim it at once.
 	minStepTime = 15 * time.Second
 	// storeLimit bounds the storing of a step's result.
 	storeLimit = 10 * time.Second
@@ -87,7 +87,7 @@ func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
 
 func (w *Worker) leaseDuration() time.Duration { return cmp.Or(w.Lease, defaultLease) }
 
-// now has the precision of the store.
+// now returns the time in the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
 
 // runJob executes the steps of a claimed job until it must wait or ends.
@@ -190,8 +190,8 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	return c.wake(ctx, now)
 }
 
-// wake queues the job for the time at of the service's clock. The queue uses the system clock, from
-// which the service's clock differs in the sandbox.
+// wake queues the job for the time at. That time is on the service's clock, and the queue uses the
+// system clock. In the sandbox the two clocks differ.
 func (c *claim) wake(ctx context.Context, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()

@@ -17,8 +17,7 @@ import (
 )
 
 // maxHiddenLookups is how often creation looks up a mailbox whose address the platform reports as
-// taken. The address may be taken by the mailbox that an earlier call created, which the platform
-// does not show yet.
+// taken. An earlier call may have created that mailbox, and the platform may not show it yet.
 const maxHiddenLookups = 5
 
 // creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so
@@ -31,15 +30,15 @@ type creation struct {
 	spec     mailbox.Spec
 	row      mailbox.Mailbox
 	password secret.Text
-	// enableSubmission is false where the platform no longer offers SMTP AUTH.
+	// enableSubmission is true if SMTP AUTH is required, or enabled for the tenant.
 	enableSubmission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
 	// returning is true for a row whose mailbox existed at the platform earlier and was then missed
 	// by a sync. It becomes false when a call of this creation has an unknown outcome.
 	returning bool
-	// notAccepted is true if the last creation at the platform failed because the mail server does not
-	// accept the domain yet.
+	// notAccepted is true if the last creation at the platform failed because the mail server does
+	// not accept the domain yet.
 	notAccepted bool
 }
 
@@ -138,9 +137,10 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 }
 
 // keepReturning ends the creation of a mailbox that still exists at the platform. The platform
-// refused to create a second one with its address. found is the mailbox as it was at the time at,
-// nil if the platform does not show it yet. The row keeps its id and its limit. Its stage is
-// Reserved again. The next request then stores the mailbox as found, and sets no new password.
+// refused to create a second mailbox with the same address. found is the mailbox at the time at, or
+// nil if the platform does not show the mailbox yet. The row keeps its id and its limit. Its stage
+// is Reserved again. If found is not nil, keepReturning stores the mailbox as found. Otherwise the
+// next request does. Neither sets a new password.
 func (c *creation) keepReturning(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {

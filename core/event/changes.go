@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The functions below return the events that lead from a stored object to its new state. The
-// argument before is the zero value for a new object. The argument after is the zero value for a
-// deleted object.
+// The functions below return the events of the change from the old state of an object to its new
+// state. The argument before is the zero value for a new object. The argument after is the zero
+// value for a deleted object.
 
 // OfTenant returns the events of a change of a tenant, except of its readiness. The readiness also
 // depends on other objects, so OfReadiness returns its event.
@@ -87,8 +87,8 @@ func ofDomain(kind Type, d domain.Domain) Event {
 	}}
 }
 
-// OfJob returns the events of a change of a provisioning job. A different required action is an
-// event too.
+// OfJob returns the events of a change of a provisioning job. A job that requires an action gets a
+// new event when it requires a different action.
 func OfJob(before, after provisioning.Job) []Event {
 	same := before.Status == after.Status && before.Required == after.Required
 	switch {
@@ -109,9 +109,9 @@ func ofJob(kind Type, j provisioning.Job) Event {
 	}}
 }
 
-// OfRun returns the event of a run after a change of its jobs. It returns none while one of the
-// jobs is active. before and after are the jobs of the run. The event names a tenant if all jobs
-// have the same tenant.
+// OfRun returns the event DNSRunCompleted if the change ended the last active job of the run.
+// Otherwise it returns none. before and after are all jobs of the run. The event names a tenant if
+// all jobs have the same tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	was, is := run.With(before), run.With(after)
 	if len(after) == 0 || !was.Status.Active() || is.Status.Active() {
@@ -126,9 +126,10 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	return []Event{e}
 }
 
-// OfMailbox returns the events of a change of a mailbox, except those of its block, which OfBlock
-// returns. A reservation is not a mailbox yet. gone is the type of the event of a deleted mailbox:
-// MailboxVanished if the mail platform no longer has it, otherwise MailboxRemoved.
+// OfMailbox returns the events of a change of a mailbox, except of a block or an unblock. OfBlock
+// returns the event of these. A reservation is not a mailbox yet. gone is the type of the event of
+// a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
+// MailboxRemoved.
 func OfMailbox(before, after mailbox.Mailbox, gone Type) []Event {
 	was, is := before.Stage.Listed(), after.Stage.Listed()
 	switch {
@@ -194,7 +195,7 @@ func ofIntegration(kind Type, i integration.Integration) Event {
 }
 
 // OfConnection returns the events of a change of a connection. id is the tenant of its mailbox. The
-// event is ConnectionExpired if the connection was connected and its account can no longer sign in.
+// event is ConnectionExpired if a connected connection becomes pending, failed or other.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before
@@ -220,7 +221,8 @@ func OfConnection(id tenant.GUID, before, after integration.Connection) []Event 
 	}}}
 }
 
-// OfPolicy returns the events of a change of a policy. A policy without a limit is only reserved.
+// OfPolicy returns the events of a change of a policy. A policy without a limit is only reserved,
+// and counts as no policy.
 func OfPolicy(before, after sendlimit.Policy) []Event {
 	switch {
 	case before.PerDay == after.PerDay:
