@@ -22,7 +22,8 @@ const (
 	// defaultLease is how long a job stays claimed after its worker was killed. The next sweep then
 	// queues the job again.
 	defaultLease = 30 * time.Second
-	// stepLimit bounds one step: a read of the DNS and the calls to mail platform and DNS provider.
+	// stepLimit bounds one step: a read of the DNS, and the calls to the mail platform and the DNS
+	// provider.
 	stepLimit = 40 * time.Second
 	// minStepTime is the time that a step usually needs. If less time is left, the worker releases
 	// the job and queues it, so that any worker can claim it at once.
@@ -50,8 +51,9 @@ type Worker struct {
 	Traced func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
-// Handle claims a job and executes it until it waits, ends or loses its lease. It returns nil if
-// another worker has claimed the job. It fails when the store or the queue fails.
+// Handle claims a job and executes its steps until the job waits, the job ends or the lease is
+// lost. Handle returns nil if another worker has claimed the job. It fails when the store or the
+// queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	acquired := time.Now()
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
@@ -59,7 +61,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 		return err
 	}
 	ctx, c := w.startClaim(ctx, j, acquired)
-	defer c.release()
+	defer c.stopRenewal()
 	err = c.runJob(ctx)
 	if c.lease.Taken() {
 		w.Log.InfoContext(ctx, "another worker took over a provisioning job", "job", j.ID, "epoch", j.Epoch)

@@ -33,7 +33,7 @@ type DKIMState struct {
 }
 
 // Add adds a domain to a tenant and returns it with the DNS records that it needs. Adding a domain
-// again returns the existing one.
+// again returns the existing domain.
 //
 // It fails with tenant_not_found, invalid_domain, a code of Tenant.CheckConsent,
 // domain_limit_reached, tenant_limit_reached, domain_unavailable, or an error of the platform.

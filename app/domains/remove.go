@@ -75,13 +75,13 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // may be new too and is not removed.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	var held domain.PlatformDomain
+	var found domain.PlatformDomain
 	goneOrNew := func(ctx context.Context) (_ bool, err error) {
-		held, err = domainsteps.FetchDomain(ctx, platform, d.Name)
+		found, err = domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {
 			return true, nil
 		}
-		madeAnew = err == nil && d.Verified && !held.Verified
+		madeAnew = err == nil && d.Verified && !found.Verified
 		return madeAnew, err
 	}
 	read := s.Now()
@@ -89,7 +89,7 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		return madeAnew, err
 	}
 	began := s.Now()
-	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.As(held, read), began)
+	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.As(found, read), began)
 	if err != nil {
 		return false, fmt.Errorf("begin removal of domain: %w", err)
 	}

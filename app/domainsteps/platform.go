@@ -44,14 +44,14 @@ func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (do
 		return d, nil
 	}
 	began := s.Now()
-	held, err := FetchDomain(ctx, s.Platform.For(d.TenantGUID), d.Name)
+	found, err := FetchDomain(ctx, s.Platform.For(d.TenantGUID), d.Name)
 	switch {
 	case errors.Is(err, fault.DomainNotFound):
 		d.Observed.Change = began
 	case err != nil:
 		return d, err
-	case !held.Verified:
-		d = d.As(held, began).WithoutMail(began)
+	case !found.Verified:
+		d = d.As(found, began).WithoutMail(began)
 		d.Observed.Change = began
 	}
 	return d, nil

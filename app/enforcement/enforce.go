@@ -19,8 +19,8 @@ import (
 // rules, and stores which changes were applied. It returns the time at which the tenant is due
 // again.
 //
-// A change is stored only after the platform has applied it. If a pass stops before that, its
-// intents stay in the store, and the next pass reconciles them first.
+// A change is stored only after the platform has applied it. If a pass stops before it stores a
+// change, the intent stays in the store, and the next pass first reconciles the intent.
 func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err

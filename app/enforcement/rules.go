@@ -120,10 +120,10 @@ func (a *applier) block(ctx context.Context, scope string) error {
 	})
 }
 
-// blockExisting removes missing mailboxes from the list of a scope and sets the rule again.
-// Otherwise one missing mailbox would keep all others from being blocked. A mailbox is missing if
-// the platform does not list its address, for example after the address was changed. If none is
-// missing, blockExisting returns cause.
+// blockExisting removes missing mailboxes from the list of a scope and sets the rule again. The
+// platform refuses a list with a missing mailbox, so one missing mailbox would prevent the blocks
+// of all others. A mailbox is missing if the platform does not list its address, for example after
+// the address was changed. If none is missing, blockExisting returns cause.
 func (a *applier) blockExisting(ctx context.Context, scope string, cause error) error {
 	existing := map[string]bool{}
 	if err := a.callReadOnly(ctx, func(ctx context.Context) error {
@@ -138,7 +138,7 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	all := a.Lists[scope]
 	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !existing[strings.ToLower(address)] })
 	if len(rest) == len(all) {
-		return cause // the platform lists every mailbox and still refuses one
+		return cause // the platform lists every mailbox and still refuses the list
 	}
 	a.rememberMissing(all, rest)
 	a.Lists[scope] = rest

@@ -20,8 +20,9 @@ import (
 )
 
 // defaultLease is how long a pass holds a tenant without renewing its lease. The lease is renewed
-// before the wait for a call slot and before the call. It must therefore exceed the longest wait
-// and the longest call. After a crash, no pass can claim the tenant for at most defaultLease.
+// before the wait for a call slot and before the call. defaultLease must therefore exceed the
+// longest wait and the longest call. After a crash, no pass can claim the tenant for at most
+// defaultLease.
 const defaultLease = 30 * time.Second
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail

@@ -76,7 +76,8 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 }
 
 // recordExisting stores a mailbox that existed before this request, as found at the time at. If a
-// concurrent request for the same address has changed the row, recordExisting does not change it.
+// concurrent request for the same address has changed the row, recordExisting leaves the row as it
+// is.
 func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
 	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
 	if err != nil {
@@ -94,9 +95,12 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // with this address counts as created by tenantry.
 //
 // If the platform refuses because the address is taken, the outcome is unknown: an earlier call may
-// have created the mailbox. createAtPlatform then reads the mailbox. If it finds no mailbox and no
-// earlier call has an unknown outcome, the address belongs to a different object. existed is true
-// if the last call was refused as taken, or if the mailbox is the object that the row had before.
+// have created the mailbox. createAtPlatform then reads the mailbox. If the read finds no mailbox,
+// the address belongs to a different object, and createAtPlatform returns the refusal. But if the
+// outcome of an earlier call is unknown, the platform may not show the mailbox yet.
+// createAtPlatform then repeats the call and the read, at most maxHiddenLookups times. existed is
+// true if the last call was refused as taken, or if the mailbox is the object that the row had
+// before.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {

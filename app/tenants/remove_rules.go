@@ -65,7 +65,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
 			return RuleRemoval{}, err
 		}
-		if err := s.removeRulesPaused(ctx, t, scopes, &result); err != nil {
+		if err := s.removeRulesAndRecord(ctx, t, scopes, &result); err != nil {
 			s.resumeEnforcement(ctx, result)
 			return RuleRemoval{}, err
 		}
@@ -74,8 +74,10 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	return result, nil
 }
 
-// removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
-func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
+// removeRulesAndRecord removes the rules and records the unblocks. If enforcement is not paused
+// although it makes passes over the tenant, all rules count as remaining, because a pass may create
+// them again.
+func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}

@@ -63,7 +63,7 @@ type syncRun struct {
 // was withdrawn. It returns the platform's error when the platform answered no call.
 //
 // Sync reads the directory first. The directory denies access only if the consent was withdrawn.
-// The mail server also denies access while its own grant is missing.
+// The mail server also denies access while tenantry has no grant at the mail server yet.
 func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (Synced, error) {
 	t, err := s.heldTenant(ctx, owner, id)
 	if err != nil {
@@ -134,8 +134,8 @@ func (r *syncRun) call(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
-// saveRevoked stores that the consent was revoked, so that the tenant's readiness shows it. It
-// always returns an error: err, or the error of the store.
+// saveRevoked stores that the consent was revoked, so that the tenant's readiness shows the
+// revocation. It always returns an error: err, or the error of the store.
 func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
 	r.tenant.Consent, r.tenant.Observed.Consent = tenant.ConsentRevoked, r.deniedAt
 	if saveErr := r.save(ctx); saveErr != nil {

@@ -37,8 +37,8 @@ func OfTenant(before, after tenant.Tenant) []Event {
 	return nil
 }
 
-func ofTenant(kind Type, t tenant.Tenant) Event {
-	return Event{Type: kind, Tenant: t.GUID, Subject: Subject{Tenant, string(t.GUID)}, Data: TenantData{
+func ofTenant(eventType Type, t tenant.Tenant) Event {
+	return Event{Type: eventType, Tenant: t.GUID, Subject: Subject{Tenant, string(t.GUID)}, Data: TenantData{
 		TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, Consent: string(t.Consent),
 	}}
 }
@@ -62,8 +62,8 @@ func OfDomain(before, after domain.Domain) []Event {
 	}
 	var all []Event
 	for _, c := range []struct {
-		kind     Type
-		happened bool
+		eventType Type
+		happened  bool
 	}{
 		{DomainAdded, !before.Added},
 		{DomainVerified, after.Verified && !(before.Added && before.Verified)},
@@ -71,18 +71,18 @@ func OfDomain(before, after domain.Domain) []Event {
 		{DomainHealthChanged, !slices.Equal(before.Health.Drifted, after.Health.Drifted)},
 	} {
 		if c.happened {
-			all = append(all, ofDomain(c.kind, after))
+			all = append(all, ofDomain(c.eventType, after))
 		}
 	}
 	return all
 }
 
-func ofDomain(kind Type, d domain.Domain) Event {
+func ofDomain(eventType Type, d domain.Domain) Event {
 	drifted := make([]string, 0, len(d.Health.Drifted))
 	for _, drift := range d.Health.Drifted {
 		drifted = append(drifted, string(drift))
 	}
-	return Event{Type: kind, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
+	return Event{Type: eventType, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
 		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIM, Drifted: drifted,
 	}}
 }
@@ -102,8 +102,8 @@ func OfJob(before, after provisioning.Job) []Event {
 	return nil
 }
 
-func ofJob(kind Type, j provisioning.Job) Event {
-	return Event{Type: kind, Tenant: j.TenantGUID, Subject: Subject{DNSJob, j.ID}, Data: JobData{
+func ofJob(eventType Type, j provisioning.Job) Event {
+	return Event{Type: eventType, Tenant: j.TenantGUID, Subject: Subject{DNSJob, j.ID}, Data: JobData{
 		TenantID: string(j.TenantGUID), DomainID: j.DomainID, Domain: j.DomainName, RunID: j.RunID, JobID: j.ID,
 		Stage: string(j.Stage), Status: string(j.Status), ActionRequiredCode: orNil(string(j.Required)),
 	}}
@@ -153,8 +153,8 @@ func shown(m mailbox.Mailbox) any {
 	}{m.Stage, m.DisplayName, m.PrincipalName, m.Alias, m.AccountEnabled, m.DailySendLimit}
 }
 
-func ofMailbox(kind Type, m mailbox.Mailbox) Event {
-	return Event{Type: kind, Tenant: m.TenantGUID, Subject: Subject{Mailbox, m.ID}, Data: MailboxData{
+func ofMailbox(eventType Type, m mailbox.Mailbox) Event {
+	return Event{Type: eventType, Tenant: m.TenantGUID, Subject: Subject{Mailbox, m.ID}, Data: MailboxData{
 		TenantID: string(m.TenantGUID), MailboxID: m.ID, Email: m.Address, DisplayName: m.DisplayName,
 		AccountEnabled: m.AccountEnabled, DailySendLimit: orNil(m.DailySendLimit),
 	}}
@@ -162,11 +162,11 @@ func ofMailbox(kind Type, m mailbox.Mailbox) Event {
 
 // OfBlock returns the event of a mailbox that was blocked or unblocked.
 func OfBlock(mailboxID string, e sendlimit.Event) Event {
-	kind := MailboxUnblocked
+	eventType := MailboxUnblocked
 	if e.Action == sendlimit.Blocked {
-		kind = MailboxBlocked
+		eventType = MailboxBlocked
 	}
-	return Event{Type: kind, Tenant: e.Tenant, Subject: Subject{Mailbox, mailboxID}, Data: BlockData{
+	return Event{Type: eventType, Tenant: e.Tenant, Subject: Subject{Mailbox, mailboxID}, Data: BlockData{
 		TenantID: string(e.Tenant), MailboxID: mailboxID, Email: e.Address, SentCount: e.Sent, LimitValue: e.Limit,
 	}}
 }
@@ -188,8 +188,8 @@ func OfIntegration(before, after integration.Integration) []Event {
 	}
 }
 
-func ofIntegration(kind Type, i integration.Integration) Event {
-	return Event{Type: kind, Subject: Subject{Integration, i.ID}, Data: IntegrationData{
+func ofIntegration(eventType Type, i integration.Integration) Event {
+	return Event{Type: eventType, Subject: Subject{Integration, i.ID}, Data: IntegrationData{
 		IntegrationID: i.ID, Provider: i.Provider, Name: i.Name, Status: string(i.Status),
 	}}
 }
@@ -202,20 +202,20 @@ func OfConnection(id tenant.GUID, before, after integration.Connection) []Event 
 		after.Status, after.Reason = integration.ConnectionDisconnected, ""
 	}
 	existed := before.ID != "" && before.Status != integration.ConnectionDisconnected
-	var kind Type
+	var eventType Type
 	switch {
 	case after.Status == before.Status:
 		return nil
 	case after.Status == integration.ConnectionConnected:
-		kind = ConnectionConnected
+		eventType = ConnectionConnected
 	case after.Status == integration.ConnectionDisconnected && existed:
-		kind = ConnectionDisconnected
+		eventType = ConnectionDisconnected
 	case before.Status == integration.ConnectionConnected && after.Status != integration.ConnectionDisconnecting:
-		kind = ConnectionExpired
+		eventType = ConnectionExpired
 	default:
 		return nil
 	}
-	return []Event{{Type: kind, Tenant: id, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
+	return []Event{{Type: eventType, Tenant: id, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
 		TenantID: string(id), ConnectionID: after.ID, IntegrationID: after.IntegrationID, MailboxID: after.MailboxID,
 		Status: string(after.Status), Reason: orNil(after.Reason),
 	}}}
@@ -234,8 +234,8 @@ func OfPolicy(before, after sendlimit.Policy) []Event {
 	}
 }
 
-func ofPolicy(kind Type, p sendlimit.Policy) Event {
-	return Event{Type: kind, Tenant: p.Tenant, Subject: Subject{Policy, p.ID}, Data: PolicyData{
+func ofPolicy(eventType Type, p sendlimit.Policy) Event {
+	return Event{Type: eventType, Tenant: p.Tenant, Subject: Subject{Policy, p.ID}, Data: PolicyData{
 		TenantID: string(p.Tenant), PolicyID: p.ID, DomainScope: orNil(p.Scope), ScopeLabel: p.Label(), DailySendLimit: p.PerDay,
 	}}
 }
@@ -254,6 +254,6 @@ func OfKey(before, after access.Key) []Event {
 // OfRotation returns the event of a key that was replaced by newKey.
 func OfRotation(newKey access.Key) Event { return ofKey(KeyRotated, newKey) }
 
-func ofKey(kind Type, k access.Key) Event {
-	return Event{Type: kind, Subject: Subject{Key, k.ID}, Data: KeyData{KeyID: k.ID, Name: k.Name, KeyHint: k.Hint}}
+func ofKey(eventType Type, k access.Key) Event {
+	return Event{Type: eventType, Subject: Subject{Key, k.ID}, Data: KeyData{KeyID: k.ID, Name: k.Name, KeyHint: k.Hint}}
 }

@@ -45,7 +45,7 @@ type Webhook struct {
 	URL     string
 	// Types are the types of the events that the endpoint gets; empty means all types.
 	Types []event.Type
-	// Tenants limits the events to those of these tenants; empty means all events.
+	// Tenants are the tenants whose events the endpoint gets; empty means all events.
 	Tenants     []tenant.GUID
 	Description string
 	Status      Status
