@@ -14,21 +14,21 @@ import (
 // claim is a job that this worker has leased.
 type claim struct {
 	*Worker
-	lease   *lease.Lease
-	job     provisioning.Job
-	domains *domainsteps.Steps // each write through domains checks the lease
-	release func()
+	lease       *lease.Lease
+	job         provisioning.Job
+	domains     *domainsteps.Steps // each write through domains checks the lease
+	stopRenewal func()
 	// planned is the survey of the last step if that step was Plan, otherwise nil.
 	planned *domainsteps.Survey
 }
 
-// startClaim renews the lease of a claimed job until release is called. acquired is a time just
+// startClaim renews the lease of a claimed job until stopRenewal is called. acquired is a time just
 // before the job was claimed. The returned context ends when the lease is lost or may have expired.
 func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired time.Time) (context.Context, *claim) {
 	c := &claim{Worker: w, job: j, lease: lease.New(acquired, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
 		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease
 	})}
 	c.domains = c.fenced(w.Domains)
-	ctx, c.release = c.lease.Keep(ctx, func(error) {})
+	ctx, c.stopRenewal = c.lease.Keep(ctx, func(error) {})
 	return ctx, c
 }

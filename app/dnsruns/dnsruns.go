@@ -7,9 +7,15 @@
 // them and retries their jobs. Worker executes the jobs. Undo restores the records that a run
 // changed.
 //
-// Start reading at Service in dnsruns.go and at Worker.Handle in worker.go. Service.Provision is in
-// provision.go, the steps in steps.go, and Undo in undo.go. A worker leases its job (claim.go) and
-// checks the lease before each write (fence.go, app/lease).
+// Start reading at Service in dnsruns.go and at Worker.Handle in worker.go.
+//
+//   - dnsruns.go: Service, List, Get, Retry
+//   - provision.go: Service.Provision, which starts a run
+//   - worker.go: Worker, which claims a job and executes its steps
+//   - steps.go: what each step of a job does
+//   - claim.go: the lease of a job (app/lease)
+//   - fence.go: checks the lease before each write
+//   - undo.go: Undo
 package dnsruns
 
 import (
@@ -31,7 +37,7 @@ type Surveyor interface {
 	Survey(ctx context.Context, owner access.AccountID, domainID string) (domainsteps.Survey, error)
 }
 
-// Service has the use cases of callers.
+// Service has the use cases of API callers.
 type Service struct {
 	Tenants ports.Tenants
 	Domains ports.Domains

@@ -84,8 +84,8 @@ func (z UndoneZone) apply(ctx context.Context) error {
 	})
 }
 
-// planZones plans the undo of writes, domain by domain in the order of their first write. If the
-// answer of a write was lost, the write is undone only if the zone shows it.
+// planZones plans the undo of writes, domain by domain in the order of their first write. A write
+// whose answer was lost is undone only if the zone shows that the write took effect.
 func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []dns.Write) ([]UndoneZone, error) {
 	var order []string
 	byDomain := map[string][]dns.Write{}

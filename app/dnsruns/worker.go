@@ -22,10 +22,11 @@ const (
 	// defaultLease is how long a job stays claimed after its worker was killed. The next sweep then
 	// queues the job again.
 	defaultLease = 30 * time.Second
-	// stepLimit bounds one step: a read of the DNS and the calls to mail platform and DNS provider.
+	// stepLimit bounds one step: a read of the DNS, and the calls to the mail platform and the DNS
+	// provider.
 	stepLimit = 40 * time.Second
-	// minStepTime is the time that a step usually needs. If less time is left, the worker puts the
-	// job back into the queue, and a worker claims it again at once.
+	// minStepTime is the time that a step usually needs. If less time is left, the worker releases
+	// the job and queues it, so that any worker can claim it at once.
 	minStepTime = 15 * time.Second
 	// storeLimit bounds the storing of a step's result.
 	storeLimit = 10 * time.Second
@@ -50,8 +51,9 @@ type Worker struct {
 	Traced func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
-// Handle claims a job and executes it until it waits, ends or loses its lease. It returns nil if
-// another worker has claimed the job. It fails when the store or the queue fails.
+// Handle claims a job and executes its steps until the job waits, the job ends or the lease is
+// lost. Handle returns nil if another worker has claimed the job. It fails when the store or the
+// queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	acquired := time.Now()
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
@@ -59,7 +61,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 		return err
 	}
 	ctx, c := w.startClaim(ctx, j, acquired)
-	defer c.release()
+	defer c.stopRenewal()
 	err = c.runJob(ctx)
 	if c.lease.Taken() {
 		w.Log.InfoContext(ctx, "another worker took over a provisioning job", "job", j.ID, "epoch", j.Epoch)
@@ -87,7 +89,7 @@ func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
 
 func (w *Worker) leaseDuration() time.Duration { return cmp.Or(w.Lease, defaultLease) }
 
-// now has the precision of the store.
+// now returns the time in the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }
 
 // runJob executes the steps of a claimed job until it must wait or ends.
@@ -190,8 +192,8 @@ func (c *claim) releaseJob(ctx context.Context) error {
 	return c.wake(ctx, now)
 }
 
-// wake queues the job for the time at of the service's clock. The queue uses the system clock, from
-// which the service's clock differs in the sandbox.
+// wake queues the job for the time at. That time is on the service's clock, and the queue uses the
+// system clock. In the sandbox the two clocks differ.
 func (c *claim) wake(ctx context.Context, at time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()

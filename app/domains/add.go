@@ -33,7 +33,7 @@ type DKIMState struct {
 }
 
 // Add adds a domain to a tenant and returns it with the DNS records that it needs. Adding a domain
-// again returns the existing one.
+// again returns the existing domain.
 //
 // It fails with tenant_not_found, invalid_domain, a code of Tenant.CheckConsent,
 // domain_limit_reached, tenant_limit_reached, domain_unavailable, or an error of the platform.
@@ -80,9 +80,9 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 }
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
-// the platform could have no row and not count towards the tenant's limit. It also reserves a
-// domain that is added already. A later removal of the domain is then not a repetition of an
-// earlier one.
+// the platform could have no row and not count towards the tenant's limit. It also calls
+// ReserveDomain for a domain that was added already. ReserveDomain deletes the record of an earlier
+// removal, so that a later removal is not taken for a repetition of the earlier removal.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[Added]) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -101,8 +101,8 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	added := s.liveResult(ctx, owner, d, exists)
 	err = s.saveAdded(ctx, owner, added, answer)
 	if errors.Is(err, fault.DomainNotFound) {
-		// The platform refused a second request for the same domain, and that request deleted the
-		// row.
+		// The platform refused a concurrent request for the same domain, and that request deleted
+		// the row.
 		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
 			return Added{}, err
 		}
@@ -126,12 +126,18 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 	})
 }
 
-// releaseFailed releases the reserved row if no request can have added the domain at the platform,
-// and returns the error for the caller. This is certain when the platform refuses the domain. It is
-// also certain when the error shows that this request changed nothing, and no earlier request
-// reserved the row. If an earlier request did, releaseFailed withdraws only the reservation of this
-// request. If a later request has reserved the row too, the row stays as it is. The row of a domain
-// that a discovery missed is not deleted. It becomes missing again, and only a sync deletes it.
+// releaseFailed releases the reservation of a failed Add, and returns the error for the caller:
+//
+//   - The platform refused the domain: the reservation ends.
+//   - The request changed nothing, and no earlier request had reserved the row: the reservation
+//     ends.
+//   - The request changed nothing, but an earlier request had reserved the row and may have added
+//     the domain: only the reservation of this request is withdrawn.
+//   - Otherwise this request may have added the domain: the reservation stays.
+//
+// A row that a later request has reserved stays as it is. When a reservation ends, the row is
+// deleted. But the row of a domain that a discovery missed becomes missing again, and only a sync
+// deletes it.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	unchanged := outcome.ChangedNothing(cause)

@@ -3,10 +3,16 @@
 // Package domains adds and verifies custom domains, enables their DKIM signing, and rereads their
 // DNS every day.
 //
-// Start reading at Service in domains.go. Adding is in add.go and platform_add.go, verification in
-// verify.go, DKIM in dkim.go, removal in remove.go. Watch, the daily check with its backoff during
-// a resolver outage, is in watch.go. Steps that provisioning jobs share, such as the plan of the
-// DNS records, are in app/domainsteps.
+// Start reading at Service in domains.go. Steps that provisioning jobs share, such as the plan of
+// the DNS records, are in app/domainsteps.
+//
+//   - domains.go: Service, List, Stored, ByID
+//   - add.go: Add, the checks of its limits, and the reservation of a row
+//   - platform_add.go: adds a domain at the mail platform, and resolves an unknown outcome
+//   - verify.go: Verify
+//   - dkim.go: EnableDKIM, DKIMStatus
+//   - remove.go: Remove
+//   - watch.go: Watch, the daily check of the DNS, and its pause during a resolver outage
 package domains
 
 import (
@@ -23,8 +29,8 @@ import (
 // workLimit bounds the calls of one request to the mail platform.
 const workLimit = 55 * time.Second
 
-// searchLimit exceeds the time that the platform's replicas need to show a domain that was just
-// added.
+// searchLimit is the default of Service.Search. It exceeds the time that the platform's replicas
+// usually need to show a domain that was just added.
 const searchLimit = 6 * time.Second
 
 // Service has the use cases of domains.

@@ -20,18 +20,18 @@ import (
 // Removed is the result of Remove.
 type Removed struct {
 	Domain domain.Domain
-	// FromPlatform is true if the domain was removed from the tenant at the platform. MayBeNew is
-	// true if the platform has a domain with the same name that can be new. Remove did not touch
-	// it.
+	// FromPlatform is true if the caller asked to remove the domain at the platform too. MayBeNew
+	// is true if the platform has a domain with this name that may be a new domain. Remove then did
+	// not remove the domain at the platform.
 	FromPlatform, MayBeNew bool
 }
 
-// Remove deletes a domain. A sync does not store it again until it is added again. With
-// fromPlatform it first removes the domain at the platform. DNS records in the domain's zone stay.
+// Remove deletes a domain. Until the domain is added again, no sync stores it. If fromPlatform is
+// true, Remove first removes the domain at the platform. DNS records in the domain's zone stay.
 //
-// It fails with tenant_not_found, domain_not_found or domain_in_use. With fromPlatform it also
-// fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can be
-// repeated.
+// It fails with tenant_not_found, domain_not_found or domain_in_use. If fromPlatform is true, it
+// also fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can
+// be repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[Removed]) (Removed, error) {
 	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.Lookup(name))
 	if err != nil {
@@ -66,28 +66,30 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 }
 
 // removeFromPlatform removes the domain from the tenant at the platform. The platform identifies a
-// domain only by its name. A verified domain never becomes unverified again. So if the platform now
-// has an unverified domain with the name, someone added it again, and it stays.
+// domain only by its name. A verified domain never becomes unverified again. If the stored domain
+// is verified and the platform's domain is not, someone has added the domain again.
+// removeFromPlatform then does not remove the new domain.
 //
-// The beginning of the removal is stored before the first call that can remove the domain. The
-// domain also stays if an earlier removal has begun and a later read showed a changed domain.
+// The beginning of the removal is stored before the first call that can remove the domain. If an
+// earlier removal had begun, and a read after that showed a changed domain, the platform's domain
+// may be new too and is not removed.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	var held domain.Platform
-	gone := func(ctx context.Context) (_ bool, err error) {
-		held, err = domainsteps.FetchDomain(ctx, platform, d.Name)
+	var found domain.Platform
+	goneOrNew := func(ctx context.Context) (_ bool, err error) {
+		found, err = domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {
 			return true, nil
 		}
-		madeAnew = err == nil && d.Verified && !held.Verified
+		madeAnew = err == nil && d.Verified && !found.Verified
 		return madeAnew, err
 	}
 	read := s.Now()
-	if done, err := gone(ctx); err != nil || done {
+	if done, err := goneOrNew(ctx); err != nil || done {
 		return madeAnew, err
 	}
 	began := s.Now()
-	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(held, read), began)
+	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(found, read), began)
 	if err != nil {
 		return false, fmt.Errorf("begin removal of domain: %w", err)
 	}
@@ -99,7 +101,7 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		err := platform.RemoveDomain(ctx, d.Name)
 		unchanged = unchanged && outcome.ChangedNothing(err)
 		return err
-	}, gone)
+	}, goneOrNew)
 	if err != nil && unchanged && !removal.Repeated {
 		cancel := func(ctx context.Context) error { return s.Removals.CancelDomainRemoval(ctx, owner, d, began) }
 		if failed := reconcile.Store(ctx, cancel); failed != nil {

@@ -57,14 +57,14 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.schedule(ctx, every, every) }}
 }
 
-// CheckDue schedules the checks of all domains that are due, at once. The sandbox calls it after
-// its clock was moved.
+// CheckDue schedules the checks of all domains that are due, at once. The sandbox calls CheckDue
+// after the clock of the sandbox was moved.
 func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.RereadInterval, 0) }
 
-// schedule schedules as many of a day's checks as fall into an interval of the length share. It
-// spreads these checks over the duration spread. Each check is a separate job, so that accounts get
-// fair shares and all replicas work on the checks.
-func (w *Watch) schedule(ctx context.Context, share, spread time.Duration) error {
+// schedule schedules the part of a day's checks that falls into one interval. It spreads these
+// checks over the duration spread. Each check is a separate job, so that accounts get fair shares
+// and all replicas work on the checks.
+func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil
 	}
@@ -72,21 +72,21 @@ func (w *Watch) schedule(ctx context.Context, share, spread time.Duration) error
 	if err != nil {
 		return err
 	}
-	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.Share(health.Verified, share))
+	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.Share(health.Verified, interval))
 	if err != nil {
 		return err
 	}
 	wakeups := make([]ports.Wakeup, 0, len(stale))
 	for i, d := range stale {
-		after := spread * time.Duration(i) / time.Duration(len(stale))
-		wakeups = append(wakeups, ports.Wakeup{Kind: CheckKind, ID: d.ID, Account: d.Account, At: time.Now().Add(after)})
+		delay := spread * time.Duration(i) / time.Duration(len(stale))
+		wakeups = append(wakeups, ports.Wakeup{Kind: CheckKind, ID: d.ID, Account: d.Account, At: time.Now().Add(delay)})
 	}
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// Handle reads a domain's DNS and stores the result. It does nothing if the domain was read after
-// the job was scheduled. A read that got no answer also counts as the domain's daily read. Handle
-// ignores deleted domains and fails when the store fails.
+// Handle reads a domain's DNS and stores the result. It does nothing if the domain was read less
+// than half a day ago. A read that got no answer counts as a read. Handle ignores deleted domains
+// and fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil // a later sweep schedules the domain again
@@ -130,15 +130,15 @@ func checkOf(zoneRead dns.ZoneRead) Check {
 }
 
 const (
-	// maxSilentReads is the number of consecutive reads without an answer after which the resolver
-	// is suspected, and not the domains.
+	// maxSilentReads is the number of consecutive reads without an answer after which the resolver,
+	// and not the domains, is suspected.
 	maxSilentReads = 5
 	// backoffTime is how long reads stop after a resolver outage was detected.
 	backoffTime = 10 * time.Minute
 )
 
 // resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
-// network. Without it, every domain would use its one read of the day without a result.
+// network. Otherwise the daily read of each domain would be used up without a result.
 type resolverBackoff struct {
 	mu     sync.Mutex
 	silent int // consecutive reads without an answer
@@ -183,8 +183,8 @@ func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) 
 	return false, nil
 }
 
-// start stops reads from now on. After the backoff, a single read without an answer makes the
-// resolver suspected again.
+// start stops reads for backoffTime. After that, a single read without an answer makes the resolver
+// suspected again.
 func (b *resolverBackoff) start(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

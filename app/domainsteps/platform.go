@@ -28,7 +28,7 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.Held(s.Now()) // newer than the earlier verification
+			d.Observed.Verified = observation.Held(s.Now()) // replaces a verification stored with Held
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
@@ -36,21 +36,22 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 }
 
 // readBeforeVerification reads a domain that is stored as verified. The platform can have a new
-// domain with the same name, which is not visible any more after the verification. A domain that
-// the read does not find is either hidden by a lagging replica, or new.
+// domain with the same name. Only a read before the verification shows this, because the
+// verification also verifies the new domain. If the read does not find the domain, a lagging
+// replica hides the domain, or the domain is new.
 func (s *Steps) readBeforeVerification(ctx context.Context, d domain.Domain) (domain.Domain, error) {
 	if !d.Verified {
 		return d, nil
 	}
 	began := s.Now()
-	held, err := FetchDomain(ctx, s.Platform.For(d.TenantGUID), d.Name)
+	found, err := FetchDomain(ctx, s.Platform.For(d.TenantGUID), d.Name)
 	switch {
 	case errors.Is(err, fault.DomainNotFound):
 		d.Observed.Change = began
 	case err != nil:
 		return d, err
-	case !held.Verified:
-		d = d.WithPlatformState(held, began).WithoutMail(began)
+	case !found.Verified:
+		d = d.WithPlatformState(found, began).WithoutMail(began)
 		d.Observed.Change = began
 	}
 	return d, nil
@@ -157,7 +158,8 @@ func enableSigning(ctx context.Context, platform ports.MailTenant, name string) 
 	})
 }
 
-// FetchSigning returns d with the signing state that the platform reports. It stores nothing.
+// FetchSigning returns d with the signing state that the platform reports. It stores nothing,
+// except that the tenant's consent was revoked.
 func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
 	if err := t.CheckConsent(); err != nil {
 		return d, err

@@ -3,9 +3,13 @@
 // Package domainsteps has the steps that take a custom domain from its first DNS record to signed
 // mail. Requests (app/domains) and provisioning jobs (app/dnsruns) share them.
 //
-// Start reading at Steps. The steps at the mail platform are in steps.go and platform.go. Survey,
-// the live read of a domain's DNS with its plan, is in survey.go. zone_holder.go finds the DNS
-// provider that serves a zone. OpenZone in zone.go opens a zone to undo the changes of a run.
+// Start reading at Steps.
+//
+//   - steps.go: Steps, and the steps of provisioning jobs at the mail platform
+//   - platform.go: the platform calls of these steps, which requests also use
+//   - survey.go: Survey, the live read of a domain's DNS with its plan, and the write of the plan
+//   - zone_holder.go: finds the DNS provider that serves a zone
+//   - zone.go: OpenZone, which opens a zone to undo the changes of a run
 package domainsteps
 
 import (
@@ -81,8 +85,9 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 	return s.RecordLostConsent(ctx, owner, t.GUID, err)
 }
 
-// StartSigning enables DKIM signing once the DKIM records are visible. It does nothing when the
-// stored state says that signing is enabled. It fails with exchange_not_ready or dkim_not_ready.
+// StartSigning enables DKIM signing if the DKIM records are visible in the DNS. It does nothing
+// when the stored state says that signing is enabled. It fails with exchange_not_ready or
+// dkim_not_ready.
 func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {

@@ -22,7 +22,8 @@ import (
 const planLimit = 15 * time.Second
 
 // Survey is a live read of a domain's DNS, compared with the records that the mail platform
-// requires. To make a survey changes nothing, neither at a provider nor in the store.
+// requires. A survey changes nothing at a provider. It stores nothing, except that the tenant's
+// consent was revoked.
 type Survey struct {
 	Domain domain.Domain
 	// Public is the DNS as public resolvers show it. ZoneRead is the input of the plan. If the

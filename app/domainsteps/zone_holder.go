@@ -17,7 +17,7 @@ import (
 )
 
 // findHolder finds the DNS provider that serves a domain's zone. If the account's connection
-// reaches the zone, findHolder also returns the provider, and the read with the records that the
+// reaches the zone, findHolder also returns the provider, and zoneRead with the records that the
 // provider stores.
 //
 // If the provider does not answer, findHolder marks the returned read as unreliable. The zone may
@@ -38,7 +38,7 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead
 	return holder, zoneRead, zoneProvider, ctx.Err()
 }
 
-// readProviderRecords returns the read with the records that the provider stores, if the account's
+// readProviderRecords returns zoneRead with the records that the provider stores, if the account's
 // connection reaches the zone. Otherwise the returned provider is nil.
 func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
 	if holder.Access.Standing == dns.ReachesZone {
@@ -74,9 +74,9 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 	return order
 }
 
-// findConnection asks the account's connections for the zone, provider by provider, until one
-// serves it. It begins with the provider whose id is first. findConnection returns the access to
-// each provider asked, and the serving provider or nil.
+// findConnection asks the account's connections for the zone, provider by provider, until a
+// provider serves the zone. It begins with the provider whose id is first. It returns the access to
+// each provider that it asked, and the provider that serves the zone, or nil.
 func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
 	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
 		return nil, nil

@@ -20,9 +20,9 @@ import (
 const maxRead = 25 * time.Second
 
 // count reads the message trace from the stored mark to now, and stores the counts of each day. The
-// mark is the time up to which earlier passes have read the final trace. A long trace is read in
-// several readings. Each reading is stored before the next one begins, so a later pass can continue
-// where this one stopped.
+// mark is the time up to which earlier passes have read a trace that is final: no earlier message
+// can still appear in the trace. A long trace is read in several readings. Each reading is stored
+// before the next one begins, so a later pass can continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 // rules, and stores which changes were applied. It returns the time at which the tenant is due
 // again.
 //
-// A change is stored only after the platform has applied it. If a pass stops before that, its
-// intents stay in the store, and the next pass reconciles them first.
+// A change is stored only after the platform has applied it. If a pass stops before it stores a
+// change, the intent stays in the store, and the next pass first reconciles the intent.
 func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err
@@ -33,7 +33,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if a.ruledScopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant); err != nil {
 		return due, err
 	}
-	if len(a.ruledScopes) > 0 { // without ruled scopes there are no rules: the first pass emptied the rules that it found
+	if len(a.ruledScopes) > 0 { // without ruled scopes no rule blocks a mailbox: the first pass emptied the rules that it found
 		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
@@ -81,7 +81,7 @@ func (p *pass) countedBoxes(ctx context.Context) ([]sendlimit.MailboxState, erro
 	return boxes, err
 }
 
-// saveIntents stores the changes that the rules are about to make.
+// saveIntents stores the changes of the decision as intents, before the rules are set.
 func (a *applier) saveIntents(ctx context.Context) error {
 	if len(a.Changes) == 0 {
 		return nil

@@ -48,8 +48,8 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 }
 
 // applyRules updates each managed transport rule to block exactly the mailboxes of the decision. A
-// rule whose scope has no policy is set to block no mailbox. A rule that is already correct and
-// that the decision does not change is not set. applyRules returns the joined errors of the rules
+// rule whose scope has no policy is set to block no mailbox. applyRules does not set a rule that is
+// already correct and that the decision does not change. It returns the joined errors of the rules
 // that could not be set.
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
@@ -78,8 +78,8 @@ func (a *applier) orphanScopes() (scopes []string) {
 	return scopes
 }
 
-// setRule sets the rule of one scope. A mailbox can move from this rule to a rule that could not be
-// set. This rule then keeps blocking it.
+// setRule sets the rule of one scope. If a mailbox moves from this rule to a rule that could not be
+// set, this rule keeps blocking the mailbox.
 func (a *applier) setRule(ctx context.Context, scope string) error {
 	if a.BlocksForFailed(scope, a.failedScopes) {
 		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
@@ -98,8 +98,9 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 
 // changesRule reports whether a change of the decision, or an intent of an earlier pass, may change
 // the rule of a scope. Then the rule must be set even if the list of rules already shows it as
-// requested: a lagging replica can show the state before the last change. The rule that blocks an
-// unblocked mailbox can also be the tenant-wide rule or the rule of a scope without a policy.
+// requested: a lagging replica can show the state before the last change. The mailbox of an unblock
+// can be in the list of its own scope, of the tenant-wide rule, or of a rule whose scope has no
+// policy. An unblock may therefore change each of these rules.
 func (a *applier) changesRule(scope string) bool {
 	return slices.ContainsFunc(slices.Concat(a.Changes, a.intents), func(c sendlimit.Change) bool {
 		return c.Scope == scope || c.Action == sendlimit.Unblocked && (scope == sendlimit.TenantWide || !a.HasPolicy(scope))
@@ -119,10 +120,10 @@ func (a *applier) block(ctx context.Context, scope string) error {
 	})
 }
 
-// blockExisting removes missing mailboxes from the list of a scope and sets the rule again.
-// Otherwise one missing mailbox would keep all others from being blocked. A mailbox is missing if
-// the platform does not list its address, for example after the address was changed. If none is
-// missing, blockExisting returns cause.
+// blockExisting removes missing mailboxes from the list of a scope and sets the rule again. The
+// platform refuses a list with a missing mailbox, so one missing mailbox would prevent the blocks
+// of all others. A mailbox is missing if the platform does not list its address, for example after
+// the address was changed. If none is missing, blockExisting returns cause.
 func (a *applier) blockExisting(ctx context.Context, scope string, cause error) error {
 	existing := map[string]bool{}
 	if err := a.callReadOnly(ctx, func(ctx context.Context) error {
@@ -137,7 +138,7 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	all := a.Lists[scope]
 	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !existing[strings.ToLower(address)] })
 	if len(rest) == len(all) {
-		return cause // the platform lists every mailbox and still refuses one
+		return cause // the platform lists every mailbox and still refuses the list
 	}
 	a.rememberMissing(all, rest)
 	a.Lists[scope] = rest
@@ -147,8 +148,8 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	return a.block(ctx, scope)
 }
 
-// rememberMissing excludes the missing mailboxes from the next passes. They are the addresses in
-// all that are not in rest.
+// rememberMissing excludes the missing mailboxes from the next passes. A mailbox is missing if its
+// address is in all but not in rest.
 func (a *applier) rememberMissing(all, rest []string) {
 	var ids []string
 	for _, b := range a.boxes {

@@ -20,12 +20,13 @@ import (
 )
 
 // defaultLease is how long a pass holds a tenant without renewing its lease. The lease is renewed
-// before the wait for a call slot and before the call. It must therefore exceed the longest wait
-// and the longest call. After a crash, no pass can claim the tenant for at most defaultLease.
+// before the wait for a call slot and before the call. defaultLease must therefore exceed the
+// longest wait and the longest call. After a crash, no pass can claim the tenant for at most
+// defaultLease.
 const defaultLease = 30 * time.Second
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
-// platform block those that exceed their limits.
+// platform block the mailboxes that exceed their limits.
 type Runner struct {
 	Runs     ports.SendRuns
 	Policies ports.SendPolicies
@@ -47,7 +48,8 @@ type Runner struct {
 
 	// missing are the mailboxes that passes exclude, because the platform did not list them.
 	missing missingMailboxes
-	// runAllLock lets RunAll wait for the passes in progress, and stops new ones from starting.
+	// runAllLock lets RunAll wait for the passes in progress, and stops Run from starting new
+	// passes meanwhile.
 	runAllLock sync.RWMutex
 	// callSlots holds one element for each platform call in progress. callsOnce creates it on the
 	// first call.
@@ -130,14 +132,17 @@ func (r *Runner) leaseDuration() time.Duration {
 }
 
 // countAndEnforce counts, decides and enforces, and returns the time at which the tenant is due
-// again. If counting fails, enforce decides from the stored counts. It can therefore unblock
+// again. If counting fails, enforce decides from the stored counts. A pass can therefore unblock
 // mailboxes on a new day even if the trace cannot be read.
 func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 	if p.zone, err = sendlimit.TimeZone(p.TimeZone); err != nil {
 		return due, err
 	}
 	p.day = sendlimit.DayOf(p.now, p.zone)
-	if p.Mark.IsZero() { // the first pass reads the rules before it stores a mark
+	// The first pass lists the rules before it stores a mark. applyRules can then empty rules that
+	// remain from an earlier connection of the tenant. Later passes list the rules only if a scope
+	// may have one.
+	if p.Mark.IsZero() {
 		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}

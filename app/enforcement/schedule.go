@@ -26,7 +26,7 @@ const (
 	// maxTenantsPerSweep is the number of tenants that one sweep wakes at most.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
-	// number of database connections, so that requests find a free one.
+	// number of database connections, so that requests find a free connection.
 	ParallelPasses = 18
 	// ParallelCalls is the number of platform calls that passes make in parallel. It is less than
 	// ParallelPasses, so that the remaining passes can read and store.
@@ -84,11 +84,11 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		if r.OnlyLimited {
-			ruled, err := r.Policies.ScopesWithRules(ctx, d.Account, d.Tenant)
+			scopes, err := r.Policies.ScopesWithRules(ctx, d.Account, d.Tenant)
 			if err != nil && !errors.Is(err, fault.TenantNotFound) {
 				return nil, false, err
 			}
-			if len(ruled) == 0 {
+			if len(scopes) == 0 {
 				continue
 			}
 		}
@@ -97,8 +97,9 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 	return all, len(due) == maxTenantsPerSweep, err
 }
 
-// RunAll makes a pass over every tenant, due or not. It first waits for the passes in progress in
-// this process. It returns the joined errors of the passes that it made. The sandbox uses it.
+// RunAll makes a pass over every tenant, due or not. It skips the tenants that DueTenants excludes,
+// such as tenants with a revoked consent. It first waits for the passes in progress in this
+// process. It returns the joined errors of the passes that it made. The sandbox uses it.
 func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()

@@ -39,8 +39,8 @@ type Ended struct {
 // blocks it instead.
 //
 // The policy is deleted last, while enforcement is paused. If End stops before the deletion, the
-// next enforcement pass restores the rule, and the caller can repeat End. Some mailboxes may now
-// exceed a different limit. The next pass, which is due at once, blocks them.
+// next enforcement pass restores the rule, and the caller can repeat End. After End, a different
+// limit can apply to some mailboxes. The next pass is due at once, and blocks those that exceed it.
 //
 // End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
 // and with the errors of the platform and the store.
@@ -98,7 +98,7 @@ func (e *ending) end(ctx context.Context) error {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
-	unblocked, moved, err := e.decide(ctx, now)
+	unblocked, tenantWideList, err := e.decide(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (e *ending) end(ctx context.Context) error {
 			return orPauseLost(leaseHeld, err)
 		}
 	}
-	if err := e.setRules(ctx, moved); err != nil {
+	if err := e.setRules(ctx, tenantWideList); err != nil {
 		return err
 	}
 	if len(unblocked) > 0 {
@@ -145,9 +145,9 @@ func (e *ending) rules(ctx context.Context) (all []sendlimit.Rule, err error) {
 }
 
 // decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
-// moves from this policy's rule to the tenant-wide rule, moved holds all addresses that the
-// tenant-wide rule must block. Otherwise moved is nil.
-func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, moved []string, err error) {
+// moves from this policy's rule to the tenant-wide rule, tenantWideList holds all addresses that
+// the tenant-wide rule must block. Otherwise tenantWideList is nil.
+func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, tenantWideList []string, err error) {
 	zone, err := sendlimit.TimeZone(e.run.TimeZone)
 	if err != nil {
 		return nil, nil, err
@@ -177,23 +177,23 @@ func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlim
 			unblocked = append(unblocked, decision.Changes[i])
 		}
 		if !b.BlockedAt.IsZero() && slices.Contains(decision.Lists[sendlimit.TenantWide], b.Address) {
-			moved, anyMoves = append(moved, b.Address), anyMoves || inScope
+			tenantWideList, anyMoves = append(tenantWideList, b.Address), anyMoves || inScope
 		}
 	}
-	slices.Sort(moved)
+	slices.Sort(tenantWideList)
 	if !anyMoves {
-		moved = nil
+		tenantWideList = nil
 	}
-	return unblocked, moved, nil
+	return unblocked, tenantWideList, nil
 }
 
-// setRules makes the tenant-wide rule block the moved mailboxes, then removes the rule of the
-// policy. A mailbox that moves is therefore always blocked by one of the two rules. Both calls can
-// be repeated.
-func (e *ending) setRules(ctx context.Context, moved []string) error {
-	if len(moved) > 0 {
+// setRules makes the tenant-wide rule block exactly the mailboxes of tenantWideList, unless the
+// list is empty. Then it removes the rule of the policy. A mailbox that moves is therefore always
+// blocked by one of the two rules. Both calls can be repeated.
+func (e *ending) setRules(ctx context.Context, tenantWideList []string) error {
+	if len(tenantWideList) > 0 {
 		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
-			_, err := e.platform.Block(ctx, sendlimit.TenantWide, moved)
+			_, err := e.platform.Block(ctx, sendlimit.TenantWide, tenantWideList)
 			return err
 		}, nil)
 		if err != nil {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits sets, shows and removes the daily send limits of a tenant or one of its domains.
-// Package enforcement counts messages and blocks mailboxes; this package only stores the limit and
-// creates its transport rule.
+// Package limits sets, shows and ends the daily send limits of tenants and of domains. It stores a
+// limit, and creates and removes the transport rule of the limit. Package enforcement counts
+// messages and blocks mailboxes.
 //
 // Service has the use cases. Get returns a Limit. Set takes a Wanted and returns an Outcome.
 //
 // Start reading at Service.Set.
 //
 //   - limits.go: Service and Get
-//   - end.go: End, which unblocks the mailboxes of a policy and removes its rule
 //   - set.go: Set, its checks, and the creation of the transport rule
+//   - end.go: End, which unblocks the mailboxes of a policy and removes its rule
 package limits
 
 import (

@@ -27,8 +27,8 @@ type Wanted struct {
 	PerDay      int
 }
 
-// Outcome is a limit after Set. Became tells whether its policy and rule were created, updated or
-// unchanged.
+// Outcome is a limit after Set. Became tells whether the policy and its rule were created, updated
+// or left unchanged.
 type Outcome struct {
 	Limit
 
@@ -38,8 +38,8 @@ type Outcome struct {
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
 // Set reserves the policy first, so that a deletion of the tenant finds the scope and removes a
-// rule that may exist. The policy is in force only once the mail platform has the rule, so that it
-// never promises a limit that nothing enforces. A failed Set can be repeated.
+// rule that may exist. The policy comes into force last, so that no policy promises a limit whose
+// rule the platform refused. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.

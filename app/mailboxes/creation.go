@@ -17,8 +17,7 @@ import (
 )
 
 // maxHiddenLookups is how often creation looks up a mailbox whose address the platform reports as
-// taken. The address may be taken by the mailbox that an earlier call created, which the platform
-// does not show yet.
+// taken. An earlier call may have created that mailbox, and the platform may not show it yet.
 const maxHiddenLookups = 5
 
 // creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so
@@ -31,7 +30,7 @@ type creation struct {
 	spec     mailbox.Spec
 	row      mailbox.Mailbox
 	password secret.Text
-	// enableSubmission is false where the platform no longer offers SMTP AUTH.
+	// enableSubmission is true if SMTP AUTH is required, or enabled for the tenant.
 	enableSubmission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
@@ -77,7 +76,8 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 }
 
 // recordExisting stores a mailbox that existed before this request, as found at the time at. If a
-// concurrent request for the same address has changed the row, recordExisting does not change it.
+// concurrent request for the same address has changed the row, recordExisting leaves the row as it
+// is.
 func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
 	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
 	if err != nil {
@@ -95,9 +95,12 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // with this address counts as created by tenantry.
 //
 // If the platform refuses because the address is taken, the outcome is unknown: an earlier call may
-// have created the mailbox. createAtPlatform then reads the mailbox. If it finds no mailbox and no
-// earlier call has an unknown outcome, the address belongs to a different object. existed is true
-// if the last call was refused as taken, or if the mailbox is the object that the row had before.
+// have created the mailbox. createAtPlatform then reads the mailbox. If the read finds no mailbox,
+// the address belongs to a different object, and createAtPlatform returns the refusal. But if the
+// outcome of an earlier call is unknown, the platform may not show the mailbox yet.
+// createAtPlatform then repeats the call and the read, at most maxHiddenLookups times. existed is
+// true if the last call was refused as taken, or if the mailbox is the object that the row had
+// before.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -138,9 +141,10 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 }
 
 // keepReturning ends the creation of a mailbox that still exists at the platform. The platform
-// refused to create a second one with its address. found is the mailbox as it was at the time at,
-// nil if the platform does not show it yet. The row keeps its id and its limit. Its stage is
-// Reserved again. The next request then stores the mailbox as found, and sets no new password.
+// refused to create a second mailbox with the same address. found is the mailbox at the time at, or
+// nil if the platform does not show the mailbox yet. The row keeps its id and its limit. Its stage
+// is Reserved again. If found is not nil, keepReturning stores the mailbox as found. Otherwise the
+// next request does. Neither sets a new password.
 func (c *creation) keepReturning(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {

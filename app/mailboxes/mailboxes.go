@@ -2,10 +2,15 @@
 
 // Package mailboxes lists, provisions, changes and removes shared mailboxes.
 //
-// Start reading at Service.Provision in provision.go. It checks a request, reserves a row for each
-// mailbox, and creates all mailboxes concurrently. The creation of one mailbox is in creation.go.
-// The results of a request, their combined error and the release of rows are in results.go. Update
-// is in update.go, Remove in remove.go. mailboxes.go has Service, List and Usage.
+// Start reading at Service.Provision.
+//
+//   - mailboxes.go: Service, List and Usage
+//   - provision.go: Provision, which checks a request, reserves a row for each mailbox, and
+//     creates all mailboxes concurrently
+//   - creation.go: the creation of one mailbox
+//   - results.go: the results of a request, their combined error, and the release of rows
+//   - update.go: Update
+//   - remove.go: Remove
 package mailboxes
 
 import (
@@ -35,11 +40,11 @@ type Service struct {
 	Platform    ports.MailPlatform
 	Reconciler  *reconcile.Pass
 	Now         func() time.Time
-	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is off. Operators set it to
-	// false where the platform no longer offers SMTP AUTH.
+	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is not enabled. Operators set
+	// it to false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
-	// Pause is the time between two tries of a step that is not ready. Limit bounds the work of one
-	// request.
+	// Pause is the time between two tries of a platform call. Limit bounds the work of one request.
+	// They default to 1 s and 55 s.
 	Pause, Limit time.Duration
 }
 

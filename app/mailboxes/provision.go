@@ -166,24 +166,25 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 	}
 	workers.Wait()
 	if slices.ContainsFunc(creations, func(c *creation) bool { return c.notAccepted }) {
-		if err := s.checkDomainAgain(ctx, owner, d); err != nil {
+		if err := s.markMailNotReady(ctx, owner, d); err != nil {
 			errs[0] = errors.Join(errs[0], err)
 		}
 	}
 	return results, errs
 }
 
-// checkDomainAgain stores that the mail server does not accept a domain, because it refused a
-// mailbox. The next request then prepares the domain again. The stored state was wrong if a lagging
-// replica showed an earlier domain with this name.
-func (s *Service) checkDomainAgain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+// markMailNotReady stores that the mail server does not accept a domain, after the server refused a
+// mailbox for that reason. The next request then prepares the domain again. The stored state can be
+// wrong if a lagging replica showed an earlier domain with this name.
+func (s *Service) markMailNotReady(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	d.MailReady, d.Observed.Mail = false, s.Now()
 	_, err := reconcile.Save(ctx, s.Domains, owner, d)
 	return err
 }
 
-// prepareDomain makes the mail server accept mail for the domain. It does nothing when all
-// mailboxes are ready. DKIM is set up after that. If only DKIM fails, prepareDomain does not fail.
+// prepareDomain makes the mail server accept mail for the domain, and then sets up DKIM. It does
+// nothing if the mail server accepts the domain already, or if all mailboxes are ready. It does not
+// fail if only DKIM fails.
 func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil

@@ -77,9 +77,9 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	return removed, nil
 }
 
-// removeAtPlatform removes the mailbox by its object id. To remove the same id twice has no effect,
-// so removeAtPlatform repeats a call whose outcome is unknown. If the stored mailbox has no object
-// id, the id is first read at the platform and stored.
+// removeAtPlatform removes the mailbox by its object id. A second removal of the same id changes
+// nothing, so removeAtPlatform repeats a call whose outcome is unknown. If the stored mailbox has
+// no object id, the id is first read at the platform and stored.
 func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, m *mailbox.Mailbox) error {
 	platform := s.Platform.For(m.TenantGUID)
 	if m.ObjectID == "" {

@@ -22,7 +22,7 @@ import (
 type Change struct {
 	DisplayName    *string
 	DailySendLimit *int
-	// ClearSendLimit removes the stored limit. DailySendLimit is then nil.
+	// ClearSendLimit removes the stored limit. DailySendLimit must then be nil.
 	ClearSendLimit bool
 }
 
@@ -64,8 +64,8 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	return m, nil
 }
 
-// normalize checks the display name and returns it in its canonical form. Update calls it before it
-// checks that the account has the mailbox.
+// normalize checks the display name and returns it in its canonical form. Update calls normalize
+// before it checks that the account has the mailbox.
 func normalize(c Change) (Change, error) {
 	if c.DisplayName == nil {
 		return c, nil

@@ -50,8 +50,8 @@ type RetryPolicy struct {
 	// Pause is the time between two tries. It defaults to one second.
 	Pause time.Duration
 	// ThrottleReserve, if positive, makes Run wait while the provider throttles. Run waits only if
-	// this much time remains afterwards before the deadline. A throttled call does not count as a
-	// try.
+	// at least this much time remains between the wait and the deadline. A throttled call does not
+	// count as a try.
 	ThrottleReserve time.Duration
 }
 
@@ -59,8 +59,8 @@ type RetryPolicy struct {
 var Once = RetryPolicy{Tries: 1}
 
 // EffectCheck reads whether a call with an unknown outcome had its effect. It sets the timeout of
-// its own calls. It fails if the read gets no answer, or if the answer proves that to repeat the
-// call does not help.
+// its own calls. It fails if the read gets no answer, or if the answer proves that another try of
+// the call cannot succeed.
 type EffectCheck func(ctx context.Context) (done bool, err error)
 
 // Run makes a provider call and decides by its outcome whether to repeat it:
@@ -170,10 +170,13 @@ type Consent struct {
 	Now      func() time.Time
 }
 
-// Notice returns err unchanged, joined with the store's error if storing fails. For access_denied
-// it reads the tenant's profile at the platform. If the platform also refuses the read, the consent
-// was revoked. Notice stores that, and the tenant's readiness shows it. Otherwise only a grant of
-// the mail server is missing, which the next sync restores.
+// Notice returns err, joined with the store's error if storing fails. If err is access_denied,
+// Notice reads the tenant's profile at the platform:
+//
+//   - The platform denies the read: the consent was revoked. Notice stores this, and the tenant's
+//     readiness shows it.
+//   - The read succeeds: only a grant of the mail server is missing. The next sync restores it.
+//   - The read gets no answer: Notice stores nothing.
 func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err

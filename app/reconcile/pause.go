@@ -16,7 +16,7 @@ import (
 const farFuture = 365 * 24 * time.Hour
 
 // EnforcementPause stops enforcement passes over a tenant while a use case changes the tenant's
-// rules.
+// rules. The use case ends the pause with Runs.ReleaseTenant, or the lease expires.
 type EnforcementPause struct {
 	Runs ports.SendRuns
 	Now  func() time.Time
@@ -28,7 +28,8 @@ type EnforcementPause struct {
 
 // Take claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
 // PassWait, Take revokes the lease of the pass. The pass can then change nothing after its current
-// call, and Take waits CallWait for that call. held is false for a tenant without enforcement.
+// call, and Take waits CallWait for that call. held is false for a tenant with a revoked consent or
+// an unprepared mail server, because enforcement makes no pass over such a tenant.
 func (p EnforcementPause) Take(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if r, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
 		return r, held, err

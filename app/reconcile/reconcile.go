@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package reconcile makes the mail platform set up verified domains: enable the e-mail service,
-// accept mail at the mail server, and create the DKIM configuration. It also has the one loop of
-// retries for provider calls, which other packages use.
+// accept mail at the mail server, and create the DKIM configuration. It also has the retry loop for
+// provider calls, which other packages use.
 //
 // The requests verify, sync, enable-dkim and provision call Pass.Domain, which repeats steps within
-// a time limit; it is in reconcile.go. Provisioning jobs call the same steps with one try each:
-// Pass.Mail and Pass.Signing in steps.go. Both can run for the same domain, because a finished step
-// is not repeated.
+// a time limit. Provisioning jobs call the same steps with one try each: Pass.Mail and
+// Pass.Signing. A request and a job can run for the same domain at the same time, because a
+// finished step is not repeated.
 //
-// In calls.go, Call makes one provider call with a timeout. Run is the loop of retries: it decides
-// whether a call is repeated. The detection of a lost consent is there too. Intents in
-// enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run.
-// EnforcementPause in pause.go stops enforcement while a use case changes a tenant's rules. Start
-// reading at Pass.Domain and Run.
+// Start reading at Pass.Domain and Run.
+//
+//   - reconcile.go: Pass, Pass.Domain, Save, and reads of a domain's DNS
+//   - steps.go: the steps of Pass.Domain, Pass.Mail and Pass.Signing
+//   - calls.go: Call, which makes one provider call with a timeout; Run, which decides whether a
+//     call is repeated; Consent, which detects a revoked consent
+//   - enforcement_intents.go: Intents, which resolves the unknown outcomes of an interrupted
+//     enforcement pass
+//   - pause.go: EnforcementPause, which stops enforcement while a use case changes a tenant's rules
 package reconcile
 
 import (
@@ -50,8 +54,9 @@ const MailServerReady = true
 // state, MailReady and DNS. If mailServerReady is false, it skips the steps that need a prepared
 // mail server.
 //
-// Work that the platform has not finished is not an error. The fields of the domain show it. Domain
-// fails when a step or the store fails. It stores the state even when a step fails.
+// Work that the platform has not finished is not an error. The fields of the returned domain show
+// which steps are finished. Domain fails when a step or the store fails. It stores the state even
+// when a step fails.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServerReady)
 	stored, err := Save(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))

@@ -16,10 +16,10 @@ import (
 
 // prepareMailServer advances the bootstrap as far as possible within its time limit.
 func (r *syncRun) prepareMailServer(ctx context.Context) {
-	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
+	bootstrapCtx, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
 	var answeredCallBegan time.Time
-	err := reconcile.Run(pass, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
+	err := reconcile.Run(bootstrapCtx, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
 		callBegan := r.Now()
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
@@ -65,7 +65,7 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 	case err != nil:
 	case state == tenant.SMTPAuthDisabled:
 		err = r.enableSMTPAuth(ctx)
-	case state == tenant.SMTPAuthEnabled && stored != state: // a lagging replica may not show this yet
+	case state == tenant.SMTPAuthEnabled && stored != state: // a lagging replica may still show the old state
 		r.tenant.Observed.SMTPAuth = observation.Held(began)
 	}
 	switch {
@@ -86,8 +86,8 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 	return state, err
 }
 
-// enableSMTPAuth enables SMTP AUTH. The new state is held, because a lagging replica may show the
-// old state to a later read.
+// enableSMTPAuth enables SMTP AUTH. The new state is stored with observation.Held, because a
+// lagging replica may show the old state to a later read.
 func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	var at time.Time // when the platform had the new state
 	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
@@ -103,7 +103,7 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	case err == nil:
 		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.Held(at)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.Held(at) // newer than a held state
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.Held(at) // replaces a state stored with Held
 		return nil
 	}
 	return err

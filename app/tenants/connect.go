@@ -38,22 +38,22 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 }
 
 // Link is a connect link. It works once, until it expires. SessionID is the id of the connect
-// session. With it the caller can read the progress and renew the link.
+// session. The caller uses SessionID to read the status of the session and to renew the link.
 type Link struct {
 	SessionID string
 	URL       string
 	ExpiresAt time.Time
 }
 
-// LinkRequest is what a caller asks of a new link. The zero LinkRequest asks for a link with the
-// default lifetime and no return URL.
+// LinkRequest holds the options of a new link. State is the caller's text that the return URL gets
+// in its query. The zero LinkRequest asks for a link with the default lifetime and no return URL.
 type LinkRequest struct {
 	ReturnURL *string
 	State     string
 	Lifetime  time.Duration
 }
 
-// Redirect is where to send a browser. Cookie, if set, binds the browser to the flow.
+// Redirect sends a browser to URL and sets Cookie, which binds the browser to the flow.
 type Redirect struct {
 	URL    string
 	Cookie secret.Text
@@ -94,8 +94,8 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkR
 	return link, s.Sessions.StartConnectSession(ctx, session, flow)
 }
 
-// newLink returns a new link of a session and its flow, which are not stored yet. It fails with
-// tenant_limit_reached, or with service_unavailable when no mail platform is configured.
+// newLink returns a new link of a session and the flow of the link. It stores neither. It fails
+// with tenant_limit_reached, or with service_unavailable when no mail platform is configured.
 func (s *Service) newLink(ctx context.Context, acc access.Account, session tenant.ConnectSession) (Link, ports.ConnectFlow, error) {
 	tenants, err := s.Tenants.Tenants(ctx, acc.ID)
 	if err != nil {
@@ -116,12 +116,12 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 		return Link{}, ports.ConnectFlow{}, err
 	}
 	callback, _ := s.redirectURIs()
-	page, err := s.Platform.ConsentURL(ctx, state, callback)
+	consentURL, err := s.Platform.ConsentURL(ctx, state, callback)
 	if err != nil {
 		return Link{}, ports.ConnectFlow{}, fmt.Errorf("consent url: %w", err)
 	}
 	flow := ports.ConnectFlow{StateHash: hash(state), Account: acc.ID, Step: ports.FlowStarted, ExpiresAt: expires}
-	return Link{SessionID: session.ID, URL: page, ExpiresAt: expires}, flow, nil
+	return Link{SessionID: session.ID, URL: consentURL, ExpiresAt: expires}, flow, nil
 }
 
 // Callback handles the platform's redirect after the consent. rawQuery is the query of the
@@ -190,11 +190,11 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	}
 	signIn := s.signIn(flow, cookie, secret.New(verifier))
 	flow.SignInHash = hash(signIn.State)
-	page, err := s.Platform.SignInURL(ctx, signIn)
+	signInURL, err := s.Platform.SignInURL(ctx, signIn)
 	if err != nil {
 		return Redirect{}, fmt.Errorf("sign-in url: %w", err)
 	}
-	return Redirect{URL: page, Cookie: cookie}, s.Flows.SaveFlow(ctx, flow)
+	return Redirect{URL: signInURL, Cookie: cookie}, s.Flows.SaveFlow(ctx, flow)
 }
 
 func (s *Service) signIn(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {

@@ -22,10 +22,10 @@ func (s *Service) Session(ctx context.Context, owner access.AccountID, id string
 	return session, err
 }
 
-// Renew returns a new link of a session, with the lifetime and the return URL of the first one. The
-// earlier link stops working, even for a browser that has already opened it. It fails with
-// connect_session_not_found, connect_session_connected, invalid_return_url, tenant_limit_reached,
-// or with service_unavailable when no mail platform is configured.
+// Renew returns a new link of a session, with the lifetime and the return URL of the session's
+// first link. The earlier link stops working, even for a browser that has already opened that link.
+// It fails with connect_session_not_found, connect_session_connected, invalid_return_url,
+// tenant_limit_reached, or with service_unavailable when no mail platform is configured.
 func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
 	session, err := s.Sessions.ConnectSession(ctx, acc.ID, id)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answ
 	return link, s.Sessions.RenewConnectSession(ctx, session.ID, flow, completion)
 }
 
-// Origin is what a connect page shows of the account that requested the link.
+// Origin is what a connect page shows about the account that requested the link.
 type Origin struct {
 	// DisplayName and SupportURL are empty if the operator did not set them.
 	DisplayName, SupportURL string

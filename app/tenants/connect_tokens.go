@@ -78,9 +78,9 @@ func (s *Service) unsealState(state string) (access.AccountID, time.Time, error)
 }
 
 // newCookie returns a new cookie that binds a browser to a flow.
-func (s *Service) newCookie(flow [32]byte) (secret.Text, error) {
+func (s *Service) newCookie(stateHash [32]byte) (secret.Text, error) {
 	token, err := s.randomToken()
-	return secret.New(hex.EncodeToString(flow[:]) + "." + token), err
+	return secret.New(hex.EncodeToString(stateHash[:]) + "." + token), err
 }
 
 // flowID returns the id of the flow that a cookie names. It fails with connect_link_invalid.
@@ -95,10 +95,10 @@ func flowID(cookie secret.Text) ([32]byte, error) {
 
 func hash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
-// deriveToken returns a one-way hash of the cookie for one use. The cookie cannot be computed from
-// the hash.
-func deriveToken(cookie secret.Text, use string) string {
-	sum := hash(use + "\x00" + cookie.Reveal())
+// deriveToken returns the token that a cookie has for one purpose: the state of the sign-in, or the
+// CSRF token. The token is a one-way hash, so the cookie cannot be computed from it.
+func deriveToken(cookie secret.Text, purpose string) string {
+	sum := hash(purpose + "\x00" + cookie.Reveal())
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 

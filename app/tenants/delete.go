@@ -26,9 +26,10 @@ type Deleted struct {
 }
 
 // Delete removes the tenant and all its data from the service. It first removes the managed
-// transport rules at the platform, if the platform allows it. Otherwise mailboxes would stay
-// blocked after the service has deleted their limits. Delete changes nothing else at the platform.
-// Delete fails with tenant_not_found.
+// transport rules at the platform. A rule that remains would block mailboxes after the service has
+// deleted their limits. If the removal fails, Delete deletes the tenant anyway, and the result
+// names the remaining rules. Delete changes nothing else at the platform. It fails with
+// tenant_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[Deleted]) (Deleted, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {

@@ -20,9 +20,10 @@ import (
 // parallelDomains is how many domains a sync checks in parallel.
 const parallelDomains = 6
 
-// discover merges the platform's domains and mailboxes into the stored ones, then checks each
-// domain. If the platform did not list the domains, its error is returned as directoryErr. If it
-// did not list the mailboxes, MailboxError of the result is set.
+// discover merges the platform's domains and mailboxes into the stored domains and mailboxes, then
+// checks each domain. If the platform fails to list the domains, discover checks no domain and
+// returns the platform's error as directoryErr. If the platform fails to list the mailboxes,
+// discover sets MailboxError of the sync's result.
 func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	r.discoveryBegan = r.Now()
 	found := ports.Found{Began: r.discoveryBegan}

@@ -23,8 +23,8 @@ const (
 	reconcileLimit = 5 * time.Second
 )
 
-// pauseEnforcement stops enforcement for a tenant that is being deleted, so that no pass creates
-// its rules again. held reports whether enforcement is paused.
+// pauseEnforcement stops enforcement for a tenant whose managed rules are about to be removed, so
+// that no pass creates the rules again. held reports whether enforcement is paused.
 func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return r, false, nil // enforcement makes no pass before the bootstrap

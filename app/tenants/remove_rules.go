@@ -65,7 +65,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
 			return RuleRemoval{}, err
 		}
-		if err := s.removeRulesPaused(ctx, t, scopes, &result); err != nil {
+		if err := s.removeRulesAndRecord(ctx, t, scopes, &result); err != nil {
 			s.resumeEnforcement(ctx, result)
 			return RuleRemoval{}, err
 		}
@@ -74,8 +74,10 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	return result, nil
 }
 
-// removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
-func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
+// removeRulesAndRecord removes the rules and records the unblocks. If enforcement is not paused
+// although it makes passes over the tenant, all rules count as remaining, because a pass may create
+// them again.
+func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, scopes []string, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
@@ -96,13 +98,13 @@ func ruleNames(scopes []string) (names []string) {
 	return names
 }
 
-// removeTries is how often removeRules calls the platform when the outcome is unknown.
+// removeTries is how often removeRules tries a call whose outcome stays unknown.
 const removeTries = 3
 
 // removeRules removes the managed rules that the platform lists, then the rule of each scope by its
 // name, because the list of a lagging replica can lack a new rule. It returns the names of the
-// rules that may still exist, and the error that prevented the removal of the first one.
-func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (left []string, why error) {
+// rules that may still exist, and the first error.
+func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (remaining []string, why error) {
 	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
 		return ruleNames(scopes), err
@@ -119,10 +121,10 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []stri
 	wg.Wait()
 	for n, err := range errs {
 		if err != nil {
-			left = append(left, sendlimit.RuleName(scopes[n]))
+			remaining = append(remaining, sendlimit.RuleName(scopes[n]))
 		}
 	}
-	return left, cmp.Or(errs...)
+	return remaining, cmp.Or(errs...)
 }
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
@@ -155,7 +157,7 @@ func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
 	return err
 }
 
-// resumeEnforcement ends the pause of a tenant that is not deleted after all.
+// resumeEnforcement ends the pause of a tenant that stays in its account after all.
 func (s *Service) resumeEnforcement(ctx context.Context, r RuleRemoval) {
 	if !r.paused {
 		return
@@ -176,14 +178,14 @@ type TenantRuleRemoval struct {
 // about to close. It returns the tenants that may have had rules. If one tenant fails,
 // RemoveAllRules resumes enforcement in the others and returns the joined errors.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
-	held, err := s.Tenants.Tenants(ctx, owner)
+	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	results, errs := make([]RuleRemoval, len(held)), make([]error, len(held))
+	results, errs := make([]RuleRemoval, len(owned)), make([]error, len(owned))
 	slots := make(chan struct{}, parallelRemovals)
 	var wg panics.Group
-	for n, t := range held {
+	for n, t := range owned {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -194,7 +196,7 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	}
 	wg.Wait()
 	var all []TenantRuleRemoval
-	for n, t := range held {
+	for n, t := range owned {
 		if results[n].RulesRemoved || len(results[n].RemainingRules) > 0 {
 			all = append(all, TenantRuleRemoval{t.GUID, results[n]})
 		}

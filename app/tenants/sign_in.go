@@ -105,9 +105,9 @@ func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to por
 	if err != nil {
 		return ports.ConnectFlow{}, err
 	}
-	browser := hash(cookie.Reveal())
-	signIn := hash(deriveToken(cookie, "sign-in"))
-	if subtle.ConstantTimeCompare(browser[:], flow.Browser[:]) != 1 || subtle.ConstantTimeCompare(signIn[:], flow.SignInHash[:]) != 1 {
+	browserHash := hash(cookie.Reveal())
+	signInHash := hash(deriveToken(cookie, "sign-in"))
+	if subtle.ConstantTimeCompare(browserHash[:], flow.Browser[:]) != 1 || subtle.ConstantTimeCompare(signInHash[:], flow.SignInHash[:]) != 1 {
 		return ports.ConnectFlow{}, invalidLink()
 	}
 	flow.Step = to
@@ -158,8 +158,8 @@ func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.
 	}
 }
 
-// checkTenantLimit returns the account if it can attach the tenant. Attach enforces the limit. This
-// earlier check tells the user before the confirmation page.
+// checkTenantLimit returns the account if it can attach the tenant. Attach enforces the limit too.
+// This earlier check lets the user know before the confirmation page.
 func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) (access.Account, error) {
 	acc, err := s.Accounts.Account(ctx, flow.Account)
 	if err != nil {
@@ -194,8 +194,8 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 //
 // The flow ends before the tenant is attached. If the process crashes in between, the user starts
 // again with a new link. If the store is unavailable, Confirm moves the flow back, and the user can
-// confirm again. To attach a tenant twice has the same effect as once. Confirm calls no platform.
-// The sync that follows prepares the tenant.
+// confirm again. A repeated Confirm attaches the same tenant and takes no second slot. Confirm does
+// not call the mail platform. The next sync prepares the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
 	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
 		return tenant.Tenant{}, invalidLink()

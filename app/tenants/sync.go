@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// syncLimit is the default of Service.Limit. A sync takes at most 5 s longer, to store its
+	// syncLimit is the default of Service.Limit. The API allows a sync 5 s more, to store its
 	// results.
 	syncLimit = 105 * time.Second
 	// bootstrapLimit is how long a sync waits for a mail server that is being prepared.
@@ -53,8 +53,8 @@ type syncRun struct {
 	answered bool
 	// deniedAt is the time at which the last call that the platform denied began.
 	deniedAt time.Time
-	// discoveryBegan is when the discovery began. The lists of domains and mailboxes are at least
-	// as recent.
+	// discoveryBegan is when the discovery began. The lists of domains and mailboxes were read
+	// after that time.
 	discoveryBegan time.Time
 }
 
@@ -63,7 +63,7 @@ type syncRun struct {
 // was withdrawn. It returns the platform's error when the platform answered no call.
 //
 // Sync reads the directory first. The directory denies access only if the consent was withdrawn.
-// The mail server also denies access while its own grant is missing.
+// The mail server also denies access while tenantry has no grant at the mail server yet.
 func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (Synced, error) {
 	t, err := s.heldTenant(ctx, owner, id)
 	if err != nil {
@@ -91,9 +91,10 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 	return r.finish(ctx, errors.Join(profileErr, listErr))
 }
 
-// heldTenant returns the tenant. If the assignment of a managed tenant was withdrawn, it fails with
-// access_denied. This answer reveals nothing new, because the account had the tenant before. For
-// any other tenant that the account does not have, it fails with tenant_not_found.
+// heldTenant returns the tenant. For a managed tenant whose assignment was withdrawn, heldTenant
+// fails with access_denied. This answer reveals nothing new, because the account had the tenant
+// before. For any other tenant that the account does not have, heldTenant fails with
+// tenant_not_found.
 func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if !errors.Is(err, fault.TenantNotFound) {
@@ -133,8 +134,8 @@ func (r *syncRun) call(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
-// saveRevoked stores that the consent was revoked, so that the tenant's readiness shows it. It
-// always returns an error: err, or the error of the store.
+// saveRevoked stores that the consent was revoked, so that the tenant's readiness shows the
+// revocation. It always returns an error: err, or the error of the store.
 func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
 	r.tenant.Consent, r.tenant.Observed.Consent = tenant.ConsentRevoked, r.deniedAt
 	if saveErr := r.save(ctx); saveErr != nil {

@@ -3,26 +3,26 @@
 // Package tenants connects, lists, synchronizes and deletes tenants. A tenant is one customer
 // organization at the mail platform.
 //
-// Service has the use cases. An administrator connects a tenant in four steps: ConnectURL makes
-// the link, Callback takes the consent, SignedIn proves the administrator, and Confirm attaches the
-// tenant. An operator can instead assign a managed tenant with Assign. Sync then prepares the mail
-// server and reads domains and mailboxes. Before a tenant is deleted or withdrawn, the transport
-// rules that tenantry manages are removed from it.
+// Service has the use cases. An administrator connects a tenant in four steps: ConnectURL makes the
+// link, Callback takes the consent, SignedIn proves the administrator, and Confirm attaches the
+// tenant. A managed tenant is not connected: the operator assigns it to an account with Assign.
+// Sync then prepares the mail server and reads domains and mailboxes. Delete and Withdraw first
+// remove the transport rules that tenantry manages in the tenant.
 //
 // Start reading at ConnectURL for the connect flow, at Sync, or at Delete.
 //
 //   - tenants.go: Service, List, Get, Assign
 //   - connect.go: the connect link and the consent callback
 //   - sign_in.go: the sign-in, the confirmation page and Confirm
-//   - connect_sessions.go: following and renewing a connect link
+//   - connect_sessions.go: the status and the renewal of a connect link, and what its pages show
 //   - connect_tokens.go: state, cookie and CSRF token of a connect flow
 //   - sync.go: Sync and its result
 //   - bootstrap.go: mail server preparation and SMTP AUTH during a sync
 //   - discover.go: domains, mailboxes and licenses during a sync
-//   - unlisted.go: reads the stored domains and mailboxes that the platform did not list
+//   - unlisted.go: reads, by name, the stored domains and mailboxes that the platform did not list
 //   - delete.go: Delete and Withdraw
 //   - remove_rules.go: removal of the managed transport rules
-//   - pause_enforcement.go: pauses enforcement for a tenant during the removal
+//   - pause_enforcement.go: pauses enforcement for a tenant while its rules are removed
 package tenants
 
 import (
@@ -53,8 +53,9 @@ type Service struct {
 	Runs        ports.SendRuns
 	Capacity    ports.SendCapacity
 	Accounts    ports.Keys
-	// Platform is nil in an operator's command that runs without a mail platform. Only Withdraw,
-	// RemoveAllRules, Resume and Delete work then.
+	// Platform is nil in an operator's command that runs without a mail platform. Of the methods
+	// that need a platform, only Withdraw, RemoveAllRules and Delete work then. They leave the
+	// managed rules in the tenant.
 	Platform   ports.MailPlatform
 	Reconciler *reconcile.Pass
 	Sealer     ports.Sealer
@@ -71,7 +72,7 @@ type Service struct {
 	// Limit bounds a sync. It defaults to 105 s.
 	Limit time.Duration
 	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform.
-	// Pause is the time between two tries. They default to 15 s and 1 s.
+	// Pause is the time between two tries of a platform call. They default to 15 s and 1 s.
 	ConsentTimeout, Pause time.Duration
 	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the
 	// deletion revokes the lease of the pass. CallWait is how long the deletion then waits for the

@@ -18,9 +18,9 @@ import (
 const parallelReads = 6
 
 // readUnlisted reads, by name, each stored domain and mailbox that the platform did not list. A
-// list can come from a replica that lags. An object is therefore missed only if the read by name
-// does not find it either. An object whose read fails is neither found nor missed. Only an error of
-// the store is returned.
+// list can come from a replica that lags. An object is therefore recorded as missed only if the
+// platform also does not find it by name. If that read fails, the object is recorded neither as
+// found nor as missed. Only an error of the store is returned.
 func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
 	var names, addresses []string
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {

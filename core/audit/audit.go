@@ -31,10 +31,10 @@ const (
 	RevokeKey           Action = "key.revoke"
 	AssignTenant        Action = "tenant.assign"
 	WithdrawTenant      Action = "tenant.withdraw"
-	ReleaseTenant       Action = "tenant.release" // when its account is closed
+	ReleaseTenant       Action = "tenant.release" // when the tenant's account is closed
 	SetTenantDay        Action = "tenant.day"
 	AddDNSConnection    Action = "dns_connection.add"
-	RemoveDNSConnection Action = "dns_connection.remove" // also when its account is closed
+	RemoveDNSConnection Action = "dns_connection.remove" // also when the connection's account is closed
 	UndoDNS             Action = "dns.undo"
 	AddPlugin           Action = "plugin.add"
 	UpgradePlugin       Action = "plugin.upgrade"

@@ -87,7 +87,8 @@ const (
 // EntryHash is the type of the subject of DropEntries.
 const EntryHash = "audit_entry"
 
-// Link returns e with its position in the chain: it follows the entry with this sequence and hash.
+// Link returns e as the entry after the entry with this sequence and hash. It sets Sequence,
+// PreviousHash and Hash. It fails if a text of e is not UTF-8.
 func (e Entry) Link(sequence int64, hash string) (Entry, error) {
 	e.Sequence, e.PreviousHash = sequence+1, hash
 	text, err := appendCanonical(nil, e.members())

@@ -15,8 +15,9 @@ import (
 type Proof struct {
 	Entries     int
 	First, Last int64 // sequences; 0 for an empty export
-	// Anchor is the PreviousHash of the first entry. If First is not 1, a later entry of the export
-	// has this hash and records that all entries before First were deleted.
+	// Anchor is the PreviousHash of the first entry. If First is not 1, the export has an entry
+	// with the action DropEntries and this hash as its subject. That entry records that all entries
+	// before First were deleted.
 	Anchor string
 	// LastHash is the hash of the last entry. If entries at the end of the export were removed,
 	// LastHash differs from the hash of the account's newest entry.
@@ -40,7 +41,7 @@ const maxLine = 64 << 10
 // BrokenError if the export was changed, and with another error if it cannot be read.
 func Verify(export io.Reader) (Proof, error) {
 	var p Proof
-	dropped := map[string]bool{} // the hashes in entries with the action DropEntries
+	dropped := map[string]bool{} // the subjects of the entries with the action DropEntries
 	lines := bufio.NewScanner(export)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -88,7 +89,7 @@ func (p *Proof) add(e link) error {
 type link struct {
 	sequence       int64
 	previous, hash string
-	drops          string // the id of the subject, if the action is DropEntries
+	drops          string // the hash of the last deleted entry, if the action is DropEntries
 }
 
 // parseEntry parses a line and checks its hash.

@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The functions below return the events that lead from a stored object to its new state. The
-// argument before is the zero value for a new object. The argument after is the zero value for a
-// deleted object.
+// The functions below return the events of the change from the old state of an object to its new
+// state. The argument before is the zero value for a new object. The argument after is the zero
+// value for a deleted object.
 
 // OfTenant returns the events of a change of a tenant, except of its readiness. The readiness also
 // depends on other objects, so OfReadiness returns its event.
@@ -37,8 +37,8 @@ func OfTenant(before, after tenant.Tenant) []Event {
 	return nil
 }
 
-func ofTenant(kind Type, t tenant.Tenant) Event {
-	return Event{Type: kind, Tenant: t.GUID, Subject: Subject{Tenant, string(t.GUID)}, Data: TenantData{
+func ofTenant(eventType Type, t tenant.Tenant) Event {
+	return Event{Type: eventType, Tenant: t.GUID, Subject: Subject{Tenant, string(t.GUID)}, Data: TenantData{
 		TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, Consent: string(t.Consent),
 	}}
 }
@@ -62,8 +62,8 @@ func OfDomain(before, after domain.Domain) []Event {
 	}
 	var all []Event
 	for _, c := range []struct {
-		kind     Type
-		happened bool
+		eventType Type
+		happened  bool
 	}{
 		{DomainAdded, !before.Added},
 		{DomainVerified, after.Verified && !(before.Added && before.Verified)},
@@ -71,24 +71,24 @@ func OfDomain(before, after domain.Domain) []Event {
 		{DomainHealthChanged, !slices.Equal(before.Health.Drifted, after.Health.Drifted)},
 	} {
 		if c.happened {
-			all = append(all, ofDomain(c.kind, after))
+			all = append(all, ofDomain(c.eventType, after))
 		}
 	}
 	return all
 }
 
-func ofDomain(kind Type, d domain.Domain) Event {
+func ofDomain(eventType Type, d domain.Domain) Event {
 	drifted := make([]string, 0, len(d.Health.Drifted))
 	for _, drift := range d.Health.Drifted {
 		drifted = append(drifted, string(drift))
 	}
-	return Event{Type: kind, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
+	return Event{Type: eventType, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
 		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIM, Drifted: drifted,
 	}}
 }
 
-// OfJob returns the events of a change of a provisioning job. A different required action is an
-// event too.
+// OfJob returns the events of a change of a provisioning job. A job that requires an action gets a
+// new event when it requires a different action.
 func OfJob(before, after provisioning.Job) []Event {
 	same := before.Status == after.Status && before.Required == after.Required
 	switch {
@@ -102,16 +102,16 @@ func OfJob(before, after provisioning.Job) []Event {
 	return nil
 }
 
-func ofJob(kind Type, j provisioning.Job) Event {
-	return Event{Type: kind, Tenant: j.TenantGUID, Subject: Subject{DNSJob, j.ID}, Data: JobData{
+func ofJob(eventType Type, j provisioning.Job) Event {
+	return Event{Type: eventType, Tenant: j.TenantGUID, Subject: Subject{DNSJob, j.ID}, Data: JobData{
 		TenantID: string(j.TenantGUID), DomainID: j.DomainID, Domain: j.DomainName, RunID: j.RunID, JobID: j.ID,
 		Stage: string(j.Stage), Status: string(j.Status), ActionRequiredCode: orNil(string(j.Required)),
 	}}
 }
 
-// OfRun returns the event of a run after a change of its jobs. It returns none while one of the
-// jobs is active. before and after are the jobs of the run. The event names a tenant if all jobs
-// have the same tenant.
+// OfRun returns the event DNSRunCompleted if the change ended the last active job of the run.
+// Otherwise it returns none. before and after are all jobs of the run. The event names a tenant if
+// all jobs have the same tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	was, is := run.With(before), run.With(after)
 	if len(after) == 0 || !was.Status.Active() || is.Status.Active() {
@@ -126,9 +126,10 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	return []Event{e}
 }
 
-// OfMailbox returns the events of a change of a mailbox, except those of its block, which OfBlock
-// returns. A reservation is not a mailbox yet. gone is the type of the event of a deleted mailbox:
-// MailboxVanished if the mail platform no longer has it, otherwise MailboxRemoved.
+// OfMailbox returns the events of a change of a mailbox, except of a block or an unblock. OfBlock
+// returns the event of these. A reservation is not a mailbox yet. gone is the type of the event of
+// a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
+// MailboxRemoved.
 func OfMailbox(before, after mailbox.Mailbox, gone Type) []Event {
 	was, is := before.Stage.Listed(), after.Stage.Listed()
 	switch {
@@ -152,8 +153,8 @@ func shown(m mailbox.Mailbox) any {
 	}{m.Stage, m.DisplayName, m.PrincipalName, m.Alias, m.AccountEnabled, m.DailySendLimit}
 }
 
-func ofMailbox(kind Type, m mailbox.Mailbox) Event {
-	return Event{Type: kind, Tenant: m.TenantGUID, Subject: Subject{Mailbox, m.ID}, Data: MailboxData{
+func ofMailbox(eventType Type, m mailbox.Mailbox) Event {
+	return Event{Type: eventType, Tenant: m.TenantGUID, Subject: Subject{Mailbox, m.ID}, Data: MailboxData{
 		TenantID: string(m.TenantGUID), MailboxID: m.ID, Email: m.Address, DisplayName: m.DisplayName,
 		AccountEnabled: m.AccountEnabled, DailySendLimit: orNil(m.DailySendLimit),
 	}}
@@ -161,11 +162,11 @@ func ofMailbox(kind Type, m mailbox.Mailbox) Event {
 
 // OfBlock returns the event of a mailbox that was blocked or unblocked.
 func OfBlock(mailboxID string, e sendlimit.Event) Event {
-	kind := MailboxUnblocked
+	eventType := MailboxUnblocked
 	if e.Action == sendlimit.Blocked {
-		kind = MailboxBlocked
+		eventType = MailboxBlocked
 	}
-	return Event{Type: kind, Tenant: e.Tenant, Subject: Subject{Mailbox, mailboxID}, Data: BlockData{
+	return Event{Type: eventType, Tenant: e.Tenant, Subject: Subject{Mailbox, mailboxID}, Data: BlockData{
 		TenantID: string(e.Tenant), MailboxID: mailboxID, Email: e.Address, SentCount: e.Sent, LimitValue: e.Limit,
 	}}
 }
@@ -187,40 +188,41 @@ func OfIntegration(before, after integration.Integration) []Event {
 	}
 }
 
-func ofIntegration(kind Type, i integration.Integration) Event {
-	return Event{Type: kind, Subject: Subject{Integration, i.ID}, Data: IntegrationData{
+func ofIntegration(eventType Type, i integration.Integration) Event {
+	return Event{Type: eventType, Subject: Subject{Integration, i.ID}, Data: IntegrationData{
 		IntegrationID: i.ID, Provider: i.Provider, Name: i.Name, Status: string(i.Status),
 	}}
 }
 
 // OfConnection returns the events of a change of a connection. id is the tenant of its mailbox. The
-// event is ConnectionExpired if the connection was connected and its account can no longer sign in.
+// event is ConnectionExpired if a connected connection becomes pending, failed or other.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before
 		after.Status, after.Reason = integration.ConnectionDisconnected, ""
 	}
 	existed := before.ID != "" && before.Status != integration.ConnectionDisconnected
-	var kind Type
+	var eventType Type
 	switch {
 	case after.Status == before.Status:
 		return nil
 	case after.Status == integration.ConnectionConnected:
-		kind = ConnectionConnected
+		eventType = ConnectionConnected
 	case after.Status == integration.ConnectionDisconnected && existed:
-		kind = ConnectionDisconnected
+		eventType = ConnectionDisconnected
 	case before.Status == integration.ConnectionConnected && after.Status != integration.ConnectionDisconnecting:
-		kind = ConnectionExpired
+		eventType = ConnectionExpired
 	default:
 		return nil
 	}
-	return []Event{{Type: kind, Tenant: id, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
+	return []Event{{Type: eventType, Tenant: id, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
 		TenantID: string(id), ConnectionID: after.ID, IntegrationID: after.IntegrationID, MailboxID: after.MailboxID,
 		Status: string(after.Status), Reason: orNil(after.Reason),
 	}}}
 }
 
-// OfPolicy returns the events of a change of a policy. A policy without a limit is only reserved.
+// OfPolicy returns the events of a change of a policy. A policy without a limit is only reserved,
+// and counts as no policy.
 func OfPolicy(before, after sendlimit.Policy) []Event {
 	switch {
 	case before.PerDay == after.PerDay:
@@ -232,8 +234,8 @@ func OfPolicy(before, after sendlimit.Policy) []Event {
 	}
 }
 
-func ofPolicy(kind Type, p sendlimit.Policy) Event {
-	return Event{Type: kind, Tenant: p.Tenant, Subject: Subject{Policy, p.ID}, Data: PolicyData{
+func ofPolicy(eventType Type, p sendlimit.Policy) Event {
+	return Event{Type: eventType, Tenant: p.Tenant, Subject: Subject{Policy, p.ID}, Data: PolicyData{
 		TenantID: string(p.Tenant), PolicyID: p.ID, DomainScope: orNil(p.Scope), ScopeLabel: p.Label(), DailySendLimit: p.PerDay,
 	}}
 }
@@ -252,6 +254,6 @@ func OfKey(before, after access.Key) []Event {
 // OfRotation returns the event of a key that was replaced by newKey.
 func OfRotation(newKey access.Key) Event { return ofKey(KeyRotated, newKey) }
 
-func ofKey(kind Type, k access.Key) Event {
-	return Event{Type: kind, Subject: Subject{Key, k.ID}, Data: KeyData{KeyID: k.ID, Name: k.Name, KeyHint: k.Hint}}
+func ofKey(eventType Type, k access.Key) Event {
+	return Event{Type: eventType, Subject: Subject{Key, k.ID}, Data: KeyData{KeyID: k.ID, Name: k.Name, KeyHint: k.Hint}}
 }

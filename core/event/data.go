@@ -2,9 +2,10 @@
 
 package event
 
-// The API shows a value of one of the Data types as the data of an event. It has ids and the new
-// state, never a secret or the body of a message. Callers depend on the names of the members, so a
-// member is never renamed. The doc tags are texts of the OpenAPI document.
+// The API shows the data of an event as a value of one of the Data types below. The value has ids
+// and the new state of the object. It never contains a secret or the body of a message. Callers
+// depend on the names of the members, so a member is never renamed. The doc tags are texts of the
+// OpenAPI document.
 
 // TenantData is the data of events of a tenant.
 type TenantData struct {

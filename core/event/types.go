@@ -59,7 +59,7 @@ type Kind struct {
 	Subject SubjectType
 	// Data is the zero value of the events' data.
 	Data any
-	// About says when such an event is written.
+	// About says when an event of the type is written.
 	About string
 }
 

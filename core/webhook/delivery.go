@@ -10,7 +10,7 @@ import (
 	"github.com/tenantry/tenantry/core/event"
 )
 
-// Delivery is one event for one endpoint, with all tries to send the event.
+// Delivery is one event for one endpoint, with the tries to send the event.
 type Delivery struct {
 	ID        string
 	WebhookID string
@@ -21,7 +21,7 @@ type Delivery struct {
 	Status   DeliveryStatus
 	// Tries is the number of tries since the delivery was created or redelivered.
 	Tries    int
-	Attempts []Attempt // all tries, oldest first
+	Attempts []Attempt // the last tries, at most maxAttempts, oldest first
 	// NextAttemptAt is the time of the next try of a pending delivery.
 	NextAttemptAt time.Time
 	CreatedAt     time.Time
@@ -29,13 +29,14 @@ type Delivery struct {
 	Epoch int64
 }
 
-// TestType is the type of the event that a test of a webhook sends. It is in no log.
+// TestType is the type of the event that a test of a webhook sends. No log contains such an event.
 const TestType event.Type = "webhook.test"
 
 // DeliveryStatus is the status of a delivery.
 type DeliveryStatus string
 
-// The statuses. A pending delivery is tried again; a failed one only if it is redelivered.
+// The statuses. A pending delivery is tried again. A failed delivery is tried again only if it is
+// redelivered.
 const (
 	Pending   DeliveryStatus = "pending"
 	Delivered DeliveryStatus = "delivered"
@@ -73,8 +74,8 @@ func (r Response) Gone() bool { return r.StatusCode == http.StatusGone }
 // maxRetryAfter limits the pause that an endpoint can ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// maxAttempts is how many of its last tries a delivery stores. A redelivered delivery can have many
-// tries.
+// maxAttempts is the maximum number of tries that a delivery stores. A redelivered delivery can
+// have more tries, and stores only the last ones.
 const maxAttempts = 50
 
 // schedule holds the pauses after failed tries. After the last pause there is one more try.
@@ -83,7 +84,7 @@ var schedule = []time.Duration{
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// MaxTries is the number of tries of a delivery.
+// MaxTries is the maximum number of tries of a delivery. A redelivery allows as many tries again.
 var MaxTries = len(schedule) + 1
 
 // After returns the delivery after a try that began at the given time. chance is between 0 and 1

@@ -22,7 +22,7 @@ import (
 // Message is a signed message to an endpoint.
 type Message struct {
 	URL string
-	// ID is the id of the event, the same in every try. By it, the endpoint recognizes a message
+	// ID is the id of the event, the same in every try. The endpoint uses ID to recognize a message
 	// that it has already received.
 	ID        string
 	Timestamp time.Time // when it is sent
@@ -61,7 +61,8 @@ func (m Message) Sign(secrets ...secret.Text) (Message, error) {
 	return m, nil
 }
 
-// UnixTime returns the timestamp as the signature and the header webhook-timestamp contain it.
+// UnixTime returns Timestamp in Unix seconds. The signature and the header webhook-timestamp
+// contain this text.
 func (m Message) UnixTime() string { return strconv.FormatInt(m.Timestamp.Unix(), 10) }
 
 // payload is the body of a message.
@@ -87,7 +88,7 @@ type shownSubject struct {
 	ID   string            `json:"id"`
 }
 
-// Body returns the body of the message about an event. It is the same in every try.
+// Body returns the body of the message about an event. The body is the same in every try.
 func Body(e event.Event) ([]byte, error) {
 	shown := shownEvent{ID: e.ID, Type: e.Type, At: e.At.UTC(), Subject: shownSubject(e.Subject), Version: e.Version, Data: e.Data}
 	if e.Tenant != "" {

@@ -10,19 +10,19 @@ type Standing int
 
 // The standings of an endpoint.
 const (
-	// Failing means that the last tries failed.
+	// Failing means that a try has failed since the last success.
 	Failing Standing = iota
-	// Unproven means that this process has sent nothing to the endpoint yet, or that the endpoint
-	// has not answered a message in time.
+	// Unproven means that the endpoint is not failing, but has not accepted a message of this
+	// process yet, did not accept its last message, or has not answered a message in time.
 	Unproven
 	// Proven means that the endpoint accepted its last message and answers in time.
 	Proven
 )
 
-// SlowAfter is how long a try may last before its endpoint is unproven again.
+// SlowAfter is how long a try may last before the endpoint counts as unproven.
 const SlowAfter = 2 * time.Second
 
-// Conduct is what a process has seen of an endpoint.
+// Conduct is how an endpoint has answered the messages of one process.
 type Conduct struct {
 	// Accepted is true if the endpoint accepted the message of the last try that ended.
 	Accepted bool

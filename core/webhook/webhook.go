@@ -6,7 +6,7 @@
 //
 //   - webhook.go: Webhook, the endpoint. Start here.
 //   - delivery.go: Delivery, the tries of one event at one endpoint.
-//   - standing.go: Standing, how many messages are sent to an endpoint at the same time.
+//   - standing.go: Standing, which limits the parallel messages to an endpoint.
 //   - message.go: the body of a message, secrets and signatures.
 package webhook
 
@@ -21,16 +21,19 @@ import (
 )
 
 const (
-	// MaxPerAccount is the number of webhooks that an account can have.
+	// MaxPerAccount is the maximum number of webhooks of an account.
 	MaxPerAccount = 10
-	// MaxURL and MaxDescription are the longest URL and description, in bytes and in characters.
+	// MaxURL is the maximum length of a URL in bytes. MaxDescription is the maximum length of a
+	// description in characters.
 	MaxURL         = 2048
 	MaxDescription = 256
-	// MaxConcurrent is the number of deliveries that are sent to one endpoint at the same time.
+	// MaxConcurrent is the maximum number of deliveries that are sent to one endpoint at the same
+	// time.
 	MaxConcurrent = 4
 	// DisableAfter is the time without a success after which a failing webhook is disabled.
 	DisableAfter = 5 * 24 * time.Hour
-	// DefaultOverlap and MaxOverlap are how long the previous secret stays valid after a rotation.
+	// DefaultOverlap is how long the previous secret stays valid after a rotation, unless the
+	// caller asks for a different time. MaxOverlap is the longest time that the caller can ask for.
 	DefaultOverlap = 24 * time.Hour
 	MaxOverlap     = 72 * time.Hour
 )
@@ -42,7 +45,7 @@ type Webhook struct {
 	URL     string
 	// Types are the types of the events that the endpoint gets; empty means all types.
 	Types []event.Type
-	// Tenants limits the events to those of these tenants; empty means all events.
+	// Tenants are the tenants whose events the endpoint gets; empty means all events.
 	Tenants     []tenant.GUID
 	Description string
 	Status      Status
@@ -73,8 +76,8 @@ const (
 // AllTypes is the entry of a list of types that selects all types.
 const AllTypes = "*"
 
-// ParseTypes returns the types of a list that is ["*"] or names types. It returns nil for ["*"].
-// It fails with invalid_request for another list.
+// ParseTypes returns the types that a list names, or nil for ["*"]. It fails with invalid_request
+// if the list is empty, names a type twice, or names an unknown type.
 func ParseTypes(names []string) ([]event.Type, error) {
 	if len(names) == 1 && names[0] == AllTypes {
 		return nil, nil
@@ -98,7 +101,7 @@ func invalidTypes() error {
 	return fault.InvalidRequest.At("event_types "+problem, fault.Field{Name: "event_types", Message: problem})
 }
 
-// TypeNames returns the list of names for which ParseTypes returns the webhook's types.
+// TypeNames returns the webhook's types in the form that ParseTypes reads.
 func (w Webhook) TypeNames() []string {
 	if len(w.Types) == 0 {
 		return []string{AllTypes}
@@ -115,11 +118,12 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenantGUID))
 }
 
-// Failing reports whether the last tries failed.
+// Failing reports whether a try has failed since the last success.
 func (w Webhook) Failing() bool { return !w.FailingSince.IsZero() }
 
-// After returns the webhook after a try of a delivery. If the try disabled the webhook, it also
-// returns the reason, otherwise an empty one. gone is true if the endpoint wants no more messages.
+// After returns the webhook after the last try of d. If the try disables the webhook, After also
+// returns the reason. Otherwise the reason is empty. gone is true if the endpoint asked for no more
+// messages.
 func (w Webhook) After(d Delivery, gone bool) (Webhook, Reason) {
 	at := d.Attempts[len(d.Attempts)-1].At
 	switch {
