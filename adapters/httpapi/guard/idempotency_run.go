@@ -62,8 +62,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // provider. If the answer was committed with the last change of the operation, recordOutcome does
 // nothing.
 //
-// held is false if a different attempt has the key. After an error the answer must not be sent,
-// because it could not be replayed.
+// held is false if a different attempt has the key. If recordOutcome returns an error, the answer
+// must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.End(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
 	case idempotency.AnswerKept:
@@ -92,8 +92,9 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	return x.guard.idempotency.Keys.Finish(ctx, *c)
 }
 
-// leaveUnresolved marks the key's outcome as unknown. Like releaseKey, it only logs an error: the
-// lease then expires, and the answer that was sent stays valid.
+// leaveUnresolved marks the key's outcome as unknown. If the store fails, leaveUnresolved and
+// releaseKey only log the error and return true: the answer is still sent, and the lease of the key
+// expires.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -125,8 +126,8 @@ func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed
 	}
 }
 
-// stored is an answer in the form in which it is stored for replays. All of it is encrypted
-// together, so that no part can be changed alone.
+// stored is an answer in the form in which it is stored for replays. Its fields are encrypted
+// together, so that no field can be changed alone.
 type stored struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type"`
@@ -183,10 +184,10 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// Completion returns the answer of a successful write, for a store that commits it together with a
-// change. If the process dies after the commit, the answer can still be replayed. The stored answer
-// has the same bytes as the answer that the API sends. An answer larger than idempotency.MaxAnswer
-// has no Completion.
+// Completion returns the encrypted answer of a successful write. A store commits the Completion
+// together with a change. If the process dies after the commit, the answer can still be replayed.
+// The stored answer has the same bytes as the answer that the API sends. For an answer larger than
+// idempotency.MaxAnswer, Completion returns nil.
 func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
