@@ -51,8 +51,8 @@ type Options struct {
 	Env []string
 	// TelemetryHeaders is the value of the variable OTEL_EXPORTER_OTLP_HEADERS of plugins.
 	TelemetryHeaders secret.Text
-	// Waits stores what providers said with Retry-After, for the processes of a plugin in all
-	// replicas. Without Waits, each process has only its own waits.
+	// Waits stores the waits that providers asked for with Retry-After, for the processes of a
+	// plugin in all replicas. If Waits is nil, each process has only its own waits.
 	Waits ports.Waits
 	// Limits limit what each plugin process can use.
 	Limits wire.Limits
@@ -84,7 +84,7 @@ type SupervisionPolicy struct {
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
 	// TimeoutLimit is how many consecutive calls must end at their deadline before a plugin that
-	// does not respond is killed. The default is 3.
+	// fails its health check is killed. The default is 3.
 	TimeoutLimit int
 }
 

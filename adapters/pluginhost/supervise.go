@@ -175,8 +175,9 @@ func (s *supervisor) watch(i *instance) {
 	i.release(0) // the pipes, sockets, connections and files of the exited process
 }
 
-// recordExit counts the exit as a crash, unless the host is closed, Host.Kill was called, or the
-// process had answered a call. exitStatus is the exit code or the signal.
+// recordExit records that a process has exited. The exit counts as a crash, unless the host is
+// closed, the process was replaced, Host.Kill was called, or the process had answered a call.
+// exitStatus is the exit code or the signal.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

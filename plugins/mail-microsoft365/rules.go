@@ -96,9 +96,9 @@ func (c *tenantClient) RemoveRules(ctx context.Context) error {
 }
 
 // removeAll removes the rules with these names. A rule counts as removed when the platform has
-// acknowledged its removal, or answers that there is no such rule. A read cannot confirm a removal: a
-// lagging replica may still show the rule, and may not show a new rule yet. A write sees the newest
-// state.
+// acknowledged its removal, or answers that there is no such rule. A read cannot confirm a removal:
+// a lagging replica may still show the rule, and may not show a new rule yet. A write sees the
+// newest state.
 func (c *tenantClient) removeAll(ctx context.Context, names []string) error {
 	p, changed := c.platform.state.retry, false
 	for n := 0; ; n++ {
@@ -244,8 +244,8 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 }
 
 // notFoundError handles a write that failed with NotFound. If a sender does not exist, it returns a
-// MailboxNotFound refusal. If the rule cannot be read, it returns that error. Otherwise it returns
-// nil, so that the update reads the rule again.
+// MailboxNotFound refusal. If the rule cannot be read, it returns the error of the read. Otherwise
+// it returns nil, so that the update reads the rule again.
 func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 	if step != createEnabled && step != createDisabled {
 		if _, found, err := u.rule(ctx, u.name); err != nil || !found || step != setSenders {

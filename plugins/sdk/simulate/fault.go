@@ -35,8 +35,9 @@ const (
 	Truncate Kind = "truncate"
 )
 
-// Fault is a planned fault: a test adds it with POST /_control/faults, and later calls then fail.
-// The fault skips the first Skip matching calls, and affects the next Times matching calls.
+// Fault is one planned fault. A test adds it with POST /_control/faults, before the calls that it
+// affects. The fault skips the first Skip matching calls, and affects the next Times matching
+// calls.
 type Fault struct {
 	Provider   string `json:"provider,omitempty"`
 	Match      string `json:"match,omitempty"` // "METHOD path-prefix"
