@@ -81,7 +81,7 @@ func hasTag(header []string, tag string) bool {
 }
 
 // accepts reports whether an Accept or Accept-Encoding header names the value with a weight above
-// 0. A wildcard does not name it.
+// 0. A wildcard does not name the value.
 func accepts(header []string, value string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, params, _ := strings.Cut(entry, ";")

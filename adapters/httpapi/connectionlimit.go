@@ -24,15 +24,20 @@ const connectionWarning = time.Minute
 // half of them from one client. A client is the network of the peer's address, as in package guard.
 // A trusted proxy can have all connections, because it forwards the requests of many clients.
 //
-// If a client exceeds its limit, the limit closes the connection of this client that has waited
-// longest for the client. If the total is exceeded, it closes such a connection of the client with
-// the most connections. A connection waits for its client until the head of a request is complete,
-// while the body arrives, and while the answer is sent. An attacker who opens connections and then
-// sends nothing, sends slowly or does not read therefore does not lock other callers out, not even
-// callers from the attacker's own address. The limit never closes a connection while the service
-// works on its request. If no connection of the client with the most connections waits, the limit
-// closes a waiting connection of the client that opened the new one, at the latest the new
-// connection itself.
+// If there is one connection too many, the limit closes the connection that has waited longest for
+// its client:
+//
+//   - If one client exceeds its limit, the limit chooses among the connections of this client.
+//   - If the total is exceeded, the limit chooses among the connections of the client that has the
+//     most. If that client has no waiting connection, the limit chooses among the connections of
+//     the client that opened the new connection.
+//
+// A new connection waits, too. A connection waits for its client until the head of a request is
+// complete, while the body arrives, and while the answer is sent. The limit never closes a
+// connection while the service works on its request.
+//
+// An attacker who opens connections and then sends nothing, sends slowly or does not read therefore
+// does not lock other callers out, not even callers from the attacker's own address.
 type ConnectionLimit struct {
 	Max            int
 	TrustedProxies []netip.Prefix

@@ -38,7 +38,7 @@ type supervisor struct {
 	closed    bool
 	starts    int
 	hangs     int
-	crashes   int // in a row, see Status
+	crashes   int // consecutive failures, see Status
 	retryAt   time.Time
 	lastError error
 }
@@ -109,8 +109,9 @@ func (s *supervisor) logPanic(e *panics.Error) {
 	s.log.Error("panic", "type", e.Type, "stack", e.Stack)
 }
 
-// delayedError returns the error for a call while the restart is delayed. Its cause is the reason
-// of the last failure. The caller holds s.mu.
+// delayedError returns the error for a call while the restart is delayed. The cause of the error
+// names the last failure if it was a wrong checksum or protocol version. Otherwise the cause says
+// whether the plugin is in a crash loop. The caller holds s.mu.
 func (s *supervisor) delayedError(delay time.Duration) error {
 	_, crashLoop := s.policy.restartDelay(s.crashes)
 	switch {

@@ -200,8 +200,8 @@ func (u *ruleUpdate) finalError(err error) error {
 	return err
 }
 
-// partlyDone replaces an error that means "nothing changed" by Unknown, because some rules were
-// already changed.
+// partlyDone replaces an error that means "nothing changed" by Unknown, because a rule was already
+// changed. It does not replace NotReady.
 func partlyDone(err error) error {
 	if !outcome.ChangedNothing(err) || hasKind(err, outcome.NotReady) {
 		return err

@@ -224,7 +224,7 @@ func (e *exchange) needsKey(path string) bool {
 }
 
 // authenticate identifies the caller by the API key, or answers 401. If the key is limited to some
-// tenants, stores then show only these.
+// tenants, the stores then show only these tenants.
 func (g *guard) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

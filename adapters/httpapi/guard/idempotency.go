@@ -33,7 +33,7 @@ const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
-	place idempotency.KeyID
+	keyID idempotency.KeyID
 	text  []byte // the content of the request, see idempotency.Request
 	// record is the stored record of the key. It is valid if recorded is true.
 	record   idempotency.Record
@@ -55,7 +55,7 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 			Refuse(w, r, err)
 			return
 		}
-		e.write, e.act.Write = keyed, keyed.place.Key[:]
+		e.write, e.act.Write = keyed, keyed.keyID.Key[:]
 		if g.lookUp(w, r, keyed) {
 			next.ServeHTTP(w, r)
 		}
@@ -72,7 +72,7 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	r.Body = bufferedBody(body)
 	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
 	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsSuffix(e)))
-	return &keyedWrite{place: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
+	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
 }
 
 // boundsSuffix returns a suffix for the stored Idempotency-Key, which separates the answers to
@@ -97,7 +97,7 @@ func boundsSuffix(e *exchange) string {
 // Otherwise it answers the request and returns false.
 func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
-	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.place); err != nil {
+	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.keyID); err != nil {
 		Refuse(w, r, err)
 		return false
 	}
@@ -181,7 +181,7 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 	if err != nil {
 		return "", false, err
 	}
-	c := ports.Claim{Key: keyed.place, Fingerprint: print, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
+	c := ports.Claim{Key: keyed.keyID, Fingerprint: print, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
 	if keyed.recorded {
 		return g.idempotency.Keys.TakeOver(ctx, keyed.record.Attempt, c)
 	}

@@ -98,14 +98,14 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.place, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
+	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.keyID, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Release(ctx, x.place, x.attempt)
+	held, err := x.guard.idempotency.Keys.Release(ctx, x.keyID, x.attempt)
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
@@ -134,17 +134,17 @@ type stored struct {
 	Body        []byte `json:"body"`
 }
 
-func (o *Idempotency) seal(at idempotency.KeyID, a *answer) ([]byte, error) {
+func (o *Idempotency) seal(id idempotency.KeyID, a *answer) ([]byte, error) {
 	plain, err := json.Marshal(stored{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
 	if err != nil {
 		return nil, err
 	}
-	return o.Sealer.Seal(secret.New(string(plain)), at.String())
+	return o.Sealer.Seal(secret.New(string(plain)), id.String())
 }
 
-func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) {
+func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (stored, error) {
 	var s stored
-	plain, err := o.Sealer.Open(sealed, at.String())
+	plain, err := o.Sealer.Open(sealed, id.String())
 	if err == nil {
 		err = json.Unmarshal([]byte(plain.Reveal()), &s)
 	}
@@ -157,7 +157,7 @@ func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) 
 // sendStored sends the stored answer again. If the answer cannot be opened, sendStored logs an
 // error and answers 500; the operation is not executed again.
 func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
-	s, err := g.idempotency.open(keyed.place, keyed.record.Answer)
+	s, err := g.idempotency.open(keyed.keyID, keyed.record.Answer)
 	if err != nil {
 		g.log.LogAttrs(r.Context(), slog.LevelError, "a stored answer cannot be opened: it was changed or moved, or its key is gone")
 		Refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
@@ -176,7 +176,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
-		return keyOptions.Keys.Hold(ctx, x.place, x.attempt, duration)
+		return keyOptions.Keys.Hold(ctx, x.keyID, x.attempt, duration)
 	})
 	return held.Keep(ctx, func(err error) {
 		x.effects.Stop()
@@ -201,12 +201,12 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
 	e.route.rules.nameCreated(e.act, a)
-	text, err := x.guard.idempotency.seal(x.place, a)
+	text, err := x.guard.idempotency.seal(x.keyID, a)
 	if err != nil {
 		return nil, err
 	}
 	return &ports.Completion{
-		Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
+		Key: x.keyID, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
 		Outcome: e.outcomeOf(a, false),
 	}, nil
 }

@@ -101,7 +101,7 @@ func (c *counter) within(rate Rate, now time.Time) (counted int, reset time.Dura
 	return counted, rate.Window - now.Sub(c.calls[len(c.calls)-counted])
 }
 
-// ended reports whether the window of a fixed rate has ended, or no call has begun one yet.
+// ended reports whether the window of a fixed rate has ended, or no call has begun a window yet.
 func (c *counter) ended(rate Rate, now time.Time) bool {
 	begun, ok := c.begun[rate.Window]
 	return !ok || now.Sub(begun) >= rate.Window
