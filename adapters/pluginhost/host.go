@@ -192,8 +192,8 @@ func (h *Host) opener(name string, connection func(context.Context) (wire.Connec
 	}
 }
 
-// session returns the session of one call. Until the call ends, the secrets of the connection and
-// of the call are removed from the plugin's output.
+// session returns the session of one call. During the call and for holdAfterCall after it, the
+// secrets of the connection and of the call are removed from the plugin's output.
 func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecrets []secret.Text) wire.Session {
 	for _, value := range c.Secrets {
 		callSecrets = append(callSecrets, value)
@@ -222,7 +222,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 }
 
 // OnChange makes the host call f with the name of each plugin whose description may have changed,
-// because a different version of it now executes calls. f must not call the host.
+// because a different version of the plugin now executes calls. f must not call the host.
 func (h *Host) OnChange(f func(name string)) {
 	h.changedMu.Lock()
 	defer h.changedMu.Unlock()

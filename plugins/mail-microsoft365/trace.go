@@ -106,8 +106,8 @@ func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (se
 }
 
 // quotaWait is the retry delay when the quota is used up. The platform does not say how long to
-// wait. The quota allows one request every 3 seconds on average, and the next one after 5 minutes
-// at the latest.
+// wait. The quota allows one request every 3 seconds on average, and the next request after 5
+// minutes at the latest.
 const quotaWait = time.Minute
 
 // withRetryDelay sets quotaWait as the delay of a throttled outcome without a delay.
