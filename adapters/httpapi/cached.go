@@ -32,9 +32,10 @@ func newCachedDocument(plain []byte) cachedDocument {
 	return cachedDocument{string(plain), compressed.String(), hex.EncodeToString(sum[:8])}
 }
 
-// serveDocument serves the OpenAPI document in one notation, compressed if the client accepts gzip.
-// A client that has the current document gets 304. The first request builds the document and
-// compresses it, which takes longer than the rest of the start of the service.
+// serveDocument serves the OpenAPI document in one notation, JSON or YAML, compressed if the client
+// accepts gzip. A client that has the current document gets 304. The document is built and
+// compressed at the first request and not at the start of the service, because this takes longer
+// than the rest of the start.
 func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
 	build := sync.OnceValues(func() (cachedDocument, error) {
 		d, err := Document()
@@ -80,7 +81,7 @@ func hasTag(header []string, tag string) bool {
 }
 
 // accepts reports whether an Accept or Accept-Encoding header names the value with a weight above
-// 0. A wildcard does not name it.
+// 0. A wildcard does not name the value.
 func accepts(header []string, value string) bool {
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, params, _ := strings.Cut(entry, ";")

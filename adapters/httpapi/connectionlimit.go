@@ -25,11 +25,19 @@ const connectionWarning = time.Minute
 // A trusted proxy can have all connections, because it forwards the requests of many clients.
 //
 // If there is one connection too many, the limit closes the connection that has waited longest for
-// its client. A connection waits for its client until the head of a request is complete, while the
-// body arrives, and while the answer is sent. An attacker who opens connections and then sends
-// nothing, sends slowly or does not read therefore does not lock other callers out, not even
-// callers from the attacker's own address. The limit never closes a connection while the service
-// works on its request. If all connections have such a request, it closes the new connection.
+// its client:
+//
+//   - If one client exceeds its limit, the limit chooses among the connections of this client.
+//   - If the total is exceeded, the limit chooses among the connections of the client that has the
+//     most. If that client has no waiting connection, the limit chooses among the connections of
+//     the client that opened the new connection.
+//
+// A new connection waits, too. A connection waits for its client until the head of a request is
+// complete, while the body arrives, and while the answer is sent. The limit never closes a
+// connection while the service works on its request.
+//
+// An attacker who opens connections and then sends nothing, sends slowly or does not read therefore
+// does not lock other callers out, not even callers from the attacker's own address.
 type ConnectionLimit struct {
 	Max            int
 	TrustedProxies []netip.Prefix
@@ -42,8 +50,9 @@ type ConnectionLimit struct {
 	warnedAt time.Time
 }
 
-// ClosedConnections counts the connections that a ConnectionLimit has closed. OfClient counts those
-// that exceeded the limit of one client, and OfAll those that exceeded the total limit.
+// ClosedConnections counts the connections that a ConnectionLimit has closed. OfClient counts the
+// connections that were closed because one client exceeded its limit. OfAll counts the connections
+// that were closed because the total limit was exceeded.
 type ClosedConnections struct{ OfClient, OfAll int64 }
 
 // Counts returns how many connections are open, and how many the limit has closed so far.
@@ -69,8 +78,8 @@ type clientConnections struct {
 	waiting list.List // the connections that wait for the client, longest waiting first
 }
 
-// Attach makes the limit apply to a server that does not run yet. The server can have an own
-// ConnState before, which is called too.
+// Attach applies the limit to a server. Call it before the server runs. If the server has a
+// ConnState function, it is still called. Attach replaces ConnContext.
 func (l *ConnectionLimit) Attach(server *http.Server) {
 	own := server.ConnState
 	server.ConnContext = l.connContext
@@ -96,8 +105,8 @@ func (l *ConnectionLimit) connState(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// connContext returns the context for the requests of a connection. Through it, package guard
-// reports when a request waits for its client.
+// connContext returns the context for the requests of a connection. Through this context, package
+// guard reports when a request waits for its client.
 func (l *ConnectionLimit) connContext(ctx context.Context, conn net.Conn) context.Context {
 	return guard.WithClientWait(limitSendBuffer(ctx, conn), func(waiting bool) { l.setWaiting(conn, waiting) })
 }
@@ -129,8 +138,8 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	return surplus
 }
 
-// clientOf returns the client of a connection. If the client has no other connection yet, it is
-// new.
+// clientOf returns the client of a connection. It adds the client to byClient if the client has no
+// other connection.
 func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
 	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // all unknown addresses count as one client
 	address := peer.Addr().Unmap().WithZone("")
@@ -201,8 +210,8 @@ func (l *ConnectionLimit) warn(c *clientConnections) {
 	}
 }
 
-// transport returns the connection below TLS. Closing it does not wait for
-// the client. Closing the TLS connection can.
+// transport returns the connection below TLS. Close of this connection never waits for the client.
+// Close of the TLS connection can wait.
 func transport(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()

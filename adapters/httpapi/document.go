@@ -40,9 +40,10 @@ var tags = []*huma.Tag{
 	{Name: tagAudit, Description: "Read and export who did what in the account. The entries form a chain of hashes, so changed entries can be detected."},
 }
 
-// parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
-// name for one operation. The formats are defined here and not in the input types, so that huma
-// does not validate them: a malformed id in a path must get a 404 answer.
+// parameterDocs describes each parameter, keyed by name. A key "operation-id.name" describes the
+// parameter of one operation, and takes precedence over the key "name". The formats are defined
+// here and not in the input types, so that huma does not validate them: a malformed id in a path
+// must get a 404 answer.
 var parameterDocs = map[string]huma.Param{
 	"tenant_id": {
 		Description: "The mail platform's GUID of the tenant, in upper or lower case. A malformed GUID is handled like an unknown one.",
@@ -255,7 +256,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 }
 
-// pageLimit describes the parameter limit of a list that is read by cursor.
+// pageLimit describes the parameter `limit` of a list with cursors.
 var pageLimit = huma.Param{
 	Description: "The maximum number of entries to list.",
 	Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(page.MaxLimit))},

@@ -17,10 +17,12 @@
 // rate limit, scope, error codes, examples. register.go configures the huma library and adds
 // operations to the API. paging.go has the cursors of lists.
 //
-// Document: package openapi shapes it. document.go and examples.go describe the operations.
-// public.go serves the pages, and cached.go serves the document.
+// Document: package openapi completes the OpenAPI document that huma derives. document.go and
+// examples.go have its descriptions and examples. public.go serves the pages, and cached.go serves
+// the document.
 //
-// Connections: Server has the timeouts of a connection, and connectionlimit.go limits their number.
+// Connections: Server sets the timeouts of a connection. connectionlimit.go limits the number of
+// connections.
 package httpapi
 
 import (
@@ -43,7 +45,7 @@ import (
 	"github.com/tenantry/tenantry/app/webhooks"
 )
 
-// Options are the use cases that the API calls and the components that it reports to.
+// Options has the use cases that the API calls, and the options of the middleware.
 type Options struct {
 	Tenants    *tenants.Service
 	Domains    *domains.Service
@@ -75,9 +77,9 @@ func New(o Options) http.Handler {
 	return guard.New(mux, api.OpenAPI(), o.Guard)
 }
 
-// The timeouts and size limits of a connection. writeTimeout is longer than syncTime, the longest
-// time limit of an operation without a stream. A stream sets a new deadline for each of its parts
-// (see guard.Stream).
+// The timeouts and size limits of a connection. writeTimeout is longer than syncTimeLimit, the
+// longest time limit of an operation without a stream. A stream sets a new deadline for each of its
+// parts (see guard.Stream).
 const (
 	headTimeout   = 5 * time.Second
 	readTimeout   = 15 * time.Second // head and body together
@@ -87,16 +89,16 @@ const (
 	headAllowance = 4 << 10 // net/http adds this many bytes to MaxHeaderBytes
 )
 
-// sendBuffer is how much of an answer the kernel keeps for a connection, in bytes. The kernel may
-// double it. By default it would keep megabytes for a client that does not read.
+// sendBuffer is the size in bytes of the kernel's send buffer for a connection. The kernel may
+// double the size. By default the kernel would buffer megabytes for a client that does not read.
 const sendBuffer = 64 << 10
 
 // Server returns an HTTP server for handler, with timeouts and size limits against slow and hostile
 // clients. Package guard also closes the connection of a client that does not read its answer.
 //
 // The server supports HTTP/1.1 only. An HTTP/2 client could have many slow requests on one
-// connection. Also, package server guarantees an answer to requests in progress at a stop only for
-// HTTP/1.1.
+// connection. Also, when the service stops, package server guarantees answers to the requests in
+// progress only for HTTP/1.1.
 func Server(addr string, handler http.Handler) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)

@@ -54,12 +54,13 @@ func registerConverting[I, R, O any](api huma.API, op huma.Operation, shape func
 	})
 }
 
-// stream sends the parts of an answer that is too long to be kept in memory. If it returns an
-// error, the caller's connection is closed. That can be an error of send, or an error of its own.
+// stream sends the parts of an answer that is too long to be kept in memory. If the stream returns
+// an error, the caller's connection is closed. The error is an error of send or of the stream
+// itself.
 type stream func(send func(part []byte) error) error
 
-// registerStream adds a read whose answer is a stream. The handler must return refusals itself:
-// after the stream has begun, none can be sent.
+// registerStream adds a read whose answer is a stream. The handler must return all refusals,
+// because no refusal can be sent after the stream has begun.
 func registerStream[I any](api huma.API, op huma.Operation, h handler[I, stream]) {
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (func(huma.Context), error) {
 		send, err := h(ctx, who, in)
@@ -180,8 +181,8 @@ func humaRefusal(status int, errs []error) error {
 	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
 }
 
-// safeLocation matches locations that contain only names like those of the API. The caller chose
-// all other names, and may have written a secret value where a name belongs.
+// safeLocation matches locations whose names have the form of the API's names. Any other name was
+// chosen by the caller, who may have written a secret in the place of a name.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a validation error. It omits the value.

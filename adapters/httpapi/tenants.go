@@ -64,7 +64,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 }
 
 // syncTimeLimit is the time limit of sync-tenant. Only the operation export-audit-entries has a
-// longer one.
+// longer time limit.
 const syncTimeLimit = 110 * time.Second
 
 func syncTenant(api huma.API, service *tenants.Service) {

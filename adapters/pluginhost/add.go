@@ -47,10 +47,10 @@ const (
 	Unchanged Change = "unchanged"
 )
 
-// Add adds the plugin that starts with file to the catalog of the folder o.Dir, and replaces the
-// entry with the same name. If the folder of file has a manifest for file, the plugin is that
-// folder, otherwise it is the file alone. The catalog stores the checksum, so the host runs only
-// files with this content. If the plugin is in a different folder, Add copies it to the plugin
+// Add adds a plugin to the catalog of the folder o.Dir, and replaces the entry with the same name.
+// file is the file to execute. If the folder of file has a manifest for file, the plugin is that
+// folder. Otherwise the plugin is the file alone. The catalog stores the checksum, so the host runs
+// only files with this content. If the plugin is in a different folder, Add copies it to the plugin
 // folder. It creates the plugin folder and the catalog if they do not exist. Concurrent calls for
 // one folder change it one after the other.
 //
@@ -139,8 +139,8 @@ func fileOfVersion(dir, file string, old, e Entry) string {
 	return e.File + "-" + e.SHA256[:versionDigits]
 }
 
-// versionDigits is how many digits of the checksum are in the file name of a version. The first
-// version has none.
+// versionDigits is how many digits of the checksum are in the file name of a version. The file name
+// of the first version has no digits of the checksum.
 const versionDigits = 12
 
 // baseFile returns the file name of the first version of a plugin.
@@ -176,8 +176,8 @@ func deleteVersions(dir, base string, keep []string) error {
 }
 
 // Remove removes plugins from the catalog of a plugin folder, with the files of all their versions.
-// It returns their entries. If the catalog does not have one of them, it fails with ErrNotInCatalog
-// and changes nothing.
+// It returns their entries. If one of the plugins is not in the catalog, Remove fails with
+// ErrNotInCatalog and changes nothing.
 func Remove(dir string, names ...string) (removed []Entry, err error) {
 	unlock, err := lock(dir)
 	if err != nil {
@@ -207,9 +207,9 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 	return removed, nil
 }
 
-// readPlugin returns the catalog entry and the description of the plugin that a file starts. source
-// is the file or folder of the plugin. It also starts the plugin as the service does, and fails
-// when the plugin does not start.
+// readPlugin returns the catalog entry and the description of a plugin. file is the file to
+// execute. source is the file or folder of the plugin. readPlugin also starts the plugin as the
+// service does, and fails when the plugin does not start.
 func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {

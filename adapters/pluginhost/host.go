@@ -51,8 +51,8 @@ type Options struct {
 	Env []string
 	// TelemetryHeaders is the value of the variable OTEL_EXPORTER_OTLP_HEADERS of plugins.
 	TelemetryHeaders secret.Text
-	// Waits stores what providers said with Retry-After, for the processes of a plugin in all
-	// replicas. Without Waits, each process has only its own waits.
+	// Waits stores the waits that providers asked for with Retry-After, for the processes of a
+	// plugin in all replicas. If Waits is nil, each process has only its own waits.
 	Waits ports.Waits
 	// Limits limit what each plugin process can use.
 	Limits wire.Limits
@@ -84,7 +84,7 @@ type SupervisionPolicy struct {
 	// its limits. The comparison runs at the end of a call. The default is 10 s.
 	UsageInterval time.Duration
 	// TimeoutLimit is how many consecutive calls must end at their deadline before a plugin that
-	// does not respond is killed. The default is 3.
+	// fails its health check is killed. The default is 3.
 	TimeoutLimit int
 }
 
@@ -192,8 +192,8 @@ func (h *Host) opener(name string, connection func(context.Context) (wire.Connec
 	}
 }
 
-// session returns the session of one call. Until the call ends, the secrets of the connection and
-// of the call are removed from the plugin's output.
+// session returns the session of one call. During the call and for holdAfterCall after it, the
+// secrets of the connection and of the call are removed from the plugin's output.
 func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecrets []secret.Text) wire.Session {
 	for _, value := range c.Secrets {
 		callSecrets = append(callSecrets, value)
@@ -222,7 +222,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 }
 
 // OnChange makes the host call f with the name of each plugin whose description may have changed,
-// because a different version of it now executes calls. f must not call the host.
+// because a different version of the plugin now executes calls. f must not call the host.
 func (h *Host) OnChange(f func(name string)) {
 	h.changedMu.Lock()
 	defer h.changedMu.Unlock()

@@ -19,7 +19,7 @@ import (
 )
 
 // A plugin may print linesPerSecond lines per second on average. maxBurst is large enough for the
-// stack traces of a panic. Longer texts than maxTextBytes are truncated.
+// stack traces of a panic. Texts longer than maxTextBytes are truncated.
 const (
 	linesPerSecond = 50
 	maxBurst       = 300

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Watch compares the catalog once per interval with the one that New or the last Reload read. If
-// they differ, it calls Reload. It logs errors, and returns when ctx ends.
+// Watch compares the catalog once per interval with the catalog that New or the last Reload read.
+// If the two differ, it calls Reload. It logs errors, and returns when ctx ends.
 func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -52,8 +52,8 @@ func catalogSum(dir string) [sha256.Size]byte {
 }
 
 // Reload applies the changes of the catalog since New. If a plugin has a different file in the
-// catalog, it starts the new version while the old one runs. If the new process is healthy and
-// describes itself as the catalog does, the host sends all further calls to it. The old process
+// catalog, Reload starts the new version while the old version runs. If the new process is healthy
+// and describes itself as the catalog does, the host sends all further calls to it. The old process
 // finishes its calls in progress and is then stopped. Otherwise the old version stays in use and
 // Reload fails.
 //
@@ -86,36 +86,36 @@ func (h *Host) Reload() error {
 	return errors.Join(failed...)
 }
 
-// upgrade makes the plugin run the entry to. It does nothing if that is the current entry, or the
-// entry that was rejected last.
-func (s *supervisor) upgrade(to Entry) error {
+// upgrade makes the plugin run the entry wanted. It does nothing if wanted is the current entry, or
+// the entry that was rejected last.
+func (s *supervisor) upgrade(wanted Entry) error {
 	s.mu.Lock()
-	if s.entry == to && s.removed {
+	if s.entry == wanted && s.removed {
 		s.removed = false // the same plugin was added again
 	}
-	ignored := s.closed || s.entry == to || s.rejected == to
+	ignored := s.closed || s.entry == wanted || s.rejected == wanted
 	s.mu.Unlock()
 	if ignored {
 		return nil
 	}
-	i, err := s.tryLaunch(to)
-	if err == nil && i.description.Version != to.Version {
+	i, err := s.tryLaunch(wanted)
+	if err == nil && i.description.Version != wanted.Version {
 		i.release(0)
-		err = fmt.Errorf("it reports version %.60q, but the catalog has %q", i.description.Version, to.Version)
+		err = fmt.Errorf("it reports version %.60q, but the catalog has %q", i.description.Version, wanted.Version)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.rejected, s.lastError = to, err
-		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", to.Version)
+		s.rejected, s.lastError = wanted, err
+		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
 	case s.closed:
 		i.release(0)
 		return nil
 	}
 	from, old := s.entry, s.running
-	s.entry, s.previous, s.rejected, s.removed = to, &from, Entry{}, false
+	s.entry, s.previous, s.rejected, s.removed = wanted, &from, Entry{}, false
 	s.crashes, s.retryAt = 0, time.Time{}
 	s.run(i)
 	s.drain(old)

@@ -38,7 +38,7 @@ type supervisor struct {
 	closed    bool
 	starts    int
 	hangs     int
-	crashes   int // in a row, see Status
+	crashes   int // consecutive failures, see Status
 	retryAt   time.Time
 	lastError error
 }
@@ -109,8 +109,9 @@ func (s *supervisor) logPanic(e *panics.Error) {
 	s.log.Error("panic", "type", e.Type, "stack", e.Stack)
 }
 
-// delayedError returns the error for a call while the restart is delayed. Its cause is the reason
-// of the last failure. The caller holds s.mu.
+// delayedError returns the error for a call while the restart is delayed. The cause of the error
+// names the last failure if it was a wrong checksum or protocol version. Otherwise the cause says
+// whether the plugin is in a crash loop. The caller holds s.mu.
 func (s *supervisor) delayedError(delay time.Duration) error {
 	_, crashLoop := s.policy.restartDelay(s.crashes)
 	switch {
@@ -175,8 +176,9 @@ func (s *supervisor) watch(i *instance) {
 	i.release(0) // the pipes, sockets, connections and files of the exited process
 }
 
-// recordExit counts the exit as a crash, unless the host is closed, Host.Kill was called, or the
-// process had answered a call. exitStatus is the exit code or the signal.
+// recordExit records that a process has exited. The exit counts as a crash, unless the host is
+// closed, the process was replaced, Host.Kill was called, or the process had answered a call.
+// exitStatus is the exit code or the signal.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,8 +31,8 @@ type accountPatch struct {
 	Policies  string          `json:"passwordPolicies"`
 }
 
-// OpenSignIn implements sdk.MailTenant. It identifies the account by its object id, because it may
-// change the sign-in name. If there is no object id, it uses the address.
+// OpenSignIn implements sdk.MailTenant. It identifies the account by the object id, because
+// OpenSignIn may change the sign-in name. If there is no object id, it uses the address.
 func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

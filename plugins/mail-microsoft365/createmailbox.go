@@ -22,9 +22,9 @@ const maxAliases = 4
 
 // CreateMailbox implements sdk.MailTenant. It repeats a request only after status 429 or 503, or if
 // no connection could be made. After other failures the caller decides whether to repeat the call.
-// If Exchange reports that the address is in use, CreateMailbox refuses at once. It also refuses if
-// no lookup finds the object with the address. There is one exception: if Exchange answered an
-// earlier request with 503, it may have created the mailbox, so the outcome is Unknown.
+// If Exchange reports that the address is in use, CreateMailbox refuses at once, even if no lookup
+// finds the object with the address. There is one exception: if Exchange answered an earlier
+// request with 503, Exchange may have created the mailbox. The outcome is then Unknown.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -84,10 +84,12 @@ type servicePrincipal struct {
 	ID string `json:"id"`
 }
 
-// servicePrincipal returns the object id of the application in the tenant. If the directory does
-// not show the service principal, it returns the id in the access token. If the token contains no
-// id, it returns "" if the directory must not be read, and NotReady if the directory may show the
-// principal later.
+// servicePrincipal returns the object id of the application in the tenant. If the directory must
+// not be read or does not show the service principal, it returns the id in the access token. If the
+// token contains no id, servicePrincipal returns:
+//
+//   - "" if the directory must not be read
+//   - NotReady if the directory does not show the service principal yet
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
 	if !state.principalsForbidden.within(c.id, state.now(), retryInterval) {
@@ -109,7 +111,7 @@ func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 }
 
 // principalFromToken returns the object id in the access token. If the token contains no object id,
-// it returns missing.
+// it returns the error missing.
 func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {

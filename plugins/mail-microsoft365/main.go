@@ -16,8 +16,9 @@
 //     trace.
 //   - create.go: how a request is repeated without creating an object twice.
 //
-// The packages below: call sends HTTP requests, login gets tokens and checks sign-ins, graph talks
-// to Microsoft Graph, exchange runs cmdlets, and simulator imitates all three hosts.
+// The sub-packages: call sends HTTP requests, login gets tokens and checks sign-ins, graph talks to
+// Microsoft Graph, exchange runs cmdlets, and simulator imitates the login host, Graph and
+// Exchange.
 package main
 
 import (

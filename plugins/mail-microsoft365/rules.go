@@ -200,8 +200,8 @@ func (u *ruleUpdate) finalError(err error) error {
 	return err
 }
 
-// partlyDone replaces an error that means "nothing changed" by Unknown, because some rules were
-// already changed.
+// partlyDone replaces an error that means "nothing changed" by Unknown, because a rule was already
+// changed. It does not replace NotReady.
 func partlyDone(err error) error {
 	if !outcome.ChangedNothing(err) || hasKind(err, outcome.NotReady) {
 		return err
@@ -244,8 +244,8 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 }
 
 // notFoundError handles a write that failed with NotFound. If a sender does not exist, it returns a
-// MailboxNotFound refusal. If the rule cannot be read, it returns that error. Otherwise it returns
-// nil, so that the update reads the rule again.
+// MailboxNotFound refusal. If the rule cannot be read, it returns the error of the read. Otherwise
+// it returns nil, so that the update reads the rule again.
 func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 	if step != createEnabled && step != createDisabled {
 		if _, found, err := u.rule(ctx, u.name); err != nil || !found || step != setSenders {

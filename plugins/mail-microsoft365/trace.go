@@ -106,8 +106,8 @@ func (c *tenantClient) Sent(ctx context.Context, query sendlimit.TraceQuery) (se
 }
 
 // quotaWait is the retry delay when the quota is used up. The platform does not say how long to
-// wait. The quota allows one request every 3 seconds on average, and the next one after 5 minutes
-// at the latest.
+// wait. The quota allows one request every 3 seconds on average, and the next request after 5
+// minutes at the latest.
 const quotaWait = time.Minute
 
 // withRetryDelay sets quotaWait as the delay of a throttled outcome without a delay.
@@ -131,9 +131,9 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 	return in
 }
 
-// next returns the position of the page after these rows, and whether there is one. If an answer is
-// truncated, the platform adds a warning. A warning can also have a different reason. In that case
-// the next page contains only the last row again, and next returns false.
+// next returns the position of the page after these rows, and whether there is such a page. If an
+// answer is truncated, the platform adds a warning. A warning can also have a different reason. In
+// that case the next page contains only the last row again, and next returns false.
 func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, more bool, err error) {
 	if !warned || len(rows) == 0 {
 		return tracePosition{}, false, nil

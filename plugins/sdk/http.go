@@ -68,7 +68,7 @@ var ErrHostNotNamed = errors.New("the description of the plugin does not name th
 // LimitHosts returns a transport that sends only requests to the hosts of Description.Hosts, and
 // fails with ErrHostNotNamed for other requests. The context of a request must be derived from the
 // context of the call, because the allowed hosts depend on the fields of the call. The clients of
-// this package use it.
+// this package use LimitHosts.
 func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
 
 type hostLimiter struct{ next http.RoundTripper }
@@ -150,8 +150,8 @@ type Dialer struct{ net net.Dialer }
 
 // NewDialer returns a Dialer that connects to public unicast addresses only and fails with
 // ErrPrivateAddress otherwise. It checks the address after the name was resolved. If allowPrivate
-// is true, which only the operator may decide, it connects to every address. timeout limits how
-// long it may take to open a connection.
+// is true, the Dialer connects to every address. Only the operator may decide this. timeout limits
+// how long it may take to open a connection.
 func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 	d := &Dialer{net.Dialer{Timeout: timeout}}
 	if !allowPrivate {
@@ -180,8 +180,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return d.net.DialContext(ctx, network, address)
 }
 
-// NewGuardedHTTPClient is NewHTTPClient for a host that an account has chosen. It connects with a
-// Dialer of NewDialer.
+// NewGuardedHTTPClient is NewHTTPClient for a host that an account has chosen. The client connects
+// with a Dialer of NewDialer.
 func NewGuardedHTTPClient(timeout time.Duration, allowPrivate bool) *http.Client {
 	transport := newTransport()
 	transport.DialContext = NewDialer(10*time.Second, allowPrivate).DialContext

@@ -10,9 +10,9 @@
 //   - serve.go: Serve, and the commands `describe` and `--version`.
 //   - simulator.go: the command `simulate`.
 //   - outcome.go: the errors that a provider returns.
-//   - waits.go: Waits, which delay calls after a Retry-After.
+//   - waits.go: Waits, which refuses calls while a Retry-After applies.
 //   - http.go: HTTP clients and dialers for the calls to a provider.
-//   - mail.go: for mail platforms: tenants and domains.
+//   - mail.go: for mail platforms: types and errors.
 //   - zone.go: for DNS providers: zones, record sets and changes.
 //   - dns.go: for DNS providers: record contents, and a lock for each zone.
 //   - telemetry.go: traces and log lines.
@@ -79,8 +79,8 @@ type Plugin struct {
 	// nil if the plugin has no simulator; most checks of `tenantry plugin test` are then skipped.
 	// See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
-	// Waits are the waits that the provider asked for. The host shares them with the processes of
-	// this plugin in all replicas. Waits may be nil.
+	// Waits contains the waits that the provider asked for. The host shares these waits with the
+	// processes of this plugin in all replicas. Waits may be nil.
 	Waits *Waits
 }
 

@@ -41,7 +41,7 @@ func Serve(p Plugin) {
 // code.
 func serveHost(plugin Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
-	// because the host needs it until the host has answered its own last request.
+	// because the host needs the plugin until the host has answered its own last request.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, plugin.Describe.Name)
 	flush := startTelemetry(plugin.Describe, log)

@@ -136,7 +136,7 @@ func (t refusingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxWait is the longest wait. A longer one is probably a mistake of the provider, so it is
+// maxWait is the longest wait. A longer wait is probably a mistake of the provider, so it is
 // shortened to maxWait.
 const maxWait = time.Hour
 

@@ -6,8 +6,9 @@ import "github.com/tenantry/tenantry/core/dns"
 
 // The types of the parameters and results of a DNSProvider.
 type (
-	// Zone is a zone at the provider. ID is its id there, which only the plugin reads. Name is the
-	// apex. Idle is the reason why the provider does not publish the zone, or empty.
+	// Zone is a zone at the provider. ID is the provider's id of the zone. Only the plugin reads
+	// ID. Name is the apex. Idle is the reason why the provider does not publish the zone, or
+	// empty.
 	Zone = dns.Zone
 	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are
 	// fully qualified, in lower case, without the final dot. A TXT value is its text without

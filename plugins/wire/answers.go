@@ -22,7 +22,8 @@ import (
 // only, and the objects of a mail platform are stored for the tenant of the request. Core leaves
 // out DNS records that a mail platform specifies outside the domain, see dns.Desire.
 //
-// A request whose answer has one of these types must have the field that names the object.
+// If an answer has one of the types below that name an object, its request must have the field with
+// the object's name.
 func checkAnswer(request, answer protobuf.Message) error {
 	matches, known := true, true
 	switch a := answer.(type) {
@@ -58,7 +59,7 @@ func checkAnswer(request, answer protobuf.Message) error {
 }
 
 // The states in answers. An account of a sending platform with a different state is
-// integration.AccountOther, because one such account must not hide all others in a list.
+// integration.AccountOther, because one such account must not hide all other accounts in a list.
 var (
 	bootstrapStates = []tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed}
 	bootstrapSteps  = []tenant.BootstrapStep{tenant.StepNone, tenant.StepWait, tenant.StepGrantRole, tenant.StepReconnect, tenant.StepNoExchange}
@@ -67,7 +68,8 @@ var (
 	accountStates   = []integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther}
 )
 
-// accountStateFromProto returns the state of an account. An account that does not exist has none.
+// accountStateFromProto returns the state of an account. If the account does not exist, it returns
+// the state unchanged.
 func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 	if state := integration.AccountState(a.GetState()); a.GetId() == "" || slices.Contains(accountStates, state) {
 		return state

@@ -235,8 +235,8 @@ func methodOptions(method string) *descriptorpb.MethodOptions {
 	return options
 }
 
-// Operations returns the names that budgets, metrics and spans have for the calls of a kind of
-// plugin.
+// Operations returns the names of the calls of a kind of plugin, as budgets, metrics and spans use
+// them.
 func Operations(kind Kind) []string {
 	file := map[Kind]protoreflect.FileDescriptor{
 		KindMail: proto.File_plugins_proto_mail_proto, KindDNS: proto.File_plugins_proto_dns_proto, KindSending: proto.File_plugins_proto_sending_proto,
@@ -267,8 +267,8 @@ func snakeCase(name string) string {
 	return out.String()
 }
 
-// CutReads returns an interceptor that replaces the outcome Unknown of a read by Down if the
-// connection was cut, because a read has no effect.
+// CutReads returns an interceptor that changes the outcome of reads. If the connection was cut, it
+// replaces Unknown by Down, because a read has no effect.
 func CutReads() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)

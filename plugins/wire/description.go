@@ -19,7 +19,8 @@
 //   - fence.go: Fence, which runs each write of a port inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
 //   - hosts.go: the hosts that a plugin may connect to.
-//   - limits.go, limits_linux.go: what a plugin's processes may use. Only Linux limits them.
+//   - limits.go, limits_linux.go: Limits, which limit what a plugin's processes may use. They apply
+//     only on Linux.
 //   - certificate.go: the certificate of the host.
 //   - waits.go: ShareWaits, the stream on which a plugin shares its waits.
 //   - outcome.go: how errors cross the connection.
@@ -135,8 +136,8 @@ const (
 	OfOperator = false
 )
 
-// FieldsOf returns the fields that an account sets, or those that the operator sets if account is
-// false.
+// FieldsOf returns the fields that an account sets. If account is false, it returns the fields that
+// the operator sets.
 func (d Description) FieldsOf(account bool) []Field {
 	var fields []Field
 	for _, f := range d.Fields {

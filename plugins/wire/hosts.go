@@ -34,7 +34,7 @@ func (d Description) HostsOf(c Connection) []string {
 
 // Reaches returns the hosts in Hosts, sorted, in a form for people. operator has the operator's
 // settings. An entry such as {api_url} becomes the host in the operator's setting or in the
-// default. If neither contains a host, it becomes the name of the field.
+// default. If neither contains a host, the entry becomes the name of the field.
 func (d Description) Reaches(operator map[string]string) []string {
 	reaches := []string{}
 	for _, entry := range d.Hosts {
@@ -64,7 +64,7 @@ func cutBraces(entry string) (name string, ok bool) {
 }
 
 // hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns
-// "" if there is none.
+// "" if value contains no host.
 func hostIn(value string) string {
 	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // the part after the # can be a token
 	if _, err := netip.ParseAddr(value); err == nil {
@@ -82,8 +82,8 @@ func hostIn(value string) string {
 
 type hostsKey struct{}
 
-// WithHosts returns the context of a call whose requests may go to these hosts only. Each is a host
-// or a pattern such as *.acme.com.
+// WithHosts returns the context of a call whose requests may go to these hosts only. Each entry is
+// a host or a pattern such as *.acme.com.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }

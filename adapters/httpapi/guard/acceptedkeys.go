@@ -13,9 +13,9 @@ import (
 const maxAcceptedKeys = 10_000
 
 // acceptedKeys remembers the accounts of keys that this process has accepted before. A request with
-// such a key uses a slot of its account from the start. It therefore does not compete for slots
-// with requests that have invalid keys, even if they are sent from the same address. authenticate
-// still checks each key.
+// such a key uses a slot of its account from the start. Such a request therefore does not compete
+// for slots with requests that have invalid keys, even if these come from the same address.
+// authenticate still checks each key.
 type acceptedKeys struct {
 	mu       sync.Mutex
 	accounts map[[32]byte]access.AccountID // keyed by access.HashKey
@@ -35,7 +35,7 @@ func (k *acceptedKeys) account(authorization []string) (account access.AccountID
 }
 
 // add stores the account of the key in an Authorization header. If there are too many keys, it
-// removes an arbitrary one.
+// removes an arbitrary key.
 func (k *acceptedKeys) add(authorization []string, account access.AccountID) {
 	token, err := access.Bearer(authorization)
 	if err != nil {

@@ -32,9 +32,9 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 }
 
 // timeoutRefusal returns the error for an operation that ended with err and would otherwise be
-// answered with f, which is internal_error. If err is a timeout, it returns provider_timeout or
-// service_unavailable. If err is a cancellation, it returns service_unavailable. Otherwise it
-// returns f.
+// answered with f, which is internal_error. If err is a timeout and the operation can return
+// provider_timeout, it returns provider_timeout. If err is any other timeout or a cancellation, it
+// returns service_unavailable. Otherwise it returns f.
 func timeoutRefusal(f *fault.Error, err error, t OperationRules) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && t.mayRefuse(fault.ProviderTimeout):
@@ -120,7 +120,7 @@ type answer struct {
 	body   bytes.Buffer
 	file   string // the body, if the field body is empty
 
-	connection http.ResponseWriter // set when the answer is sent to the client
+	connection http.ResponseWriter // for Stream; nil if a different answer buffers this answer
 	streaming  bool                // see Stream
 }
 
@@ -150,7 +150,7 @@ func (a *answer) Write(p []byte) (int, error) {
 }
 
 // WriteString implements io.StringWriter. It does not copy the string of the first write, so a file
-// in memory is not copied for each reader.
+// in memory is not copied for each request.
 func (a *answer) WriteString(s string) (int, error) {
 	if a.body.Len() > 0 || a.file != "" {
 		return a.Write([]byte(s))

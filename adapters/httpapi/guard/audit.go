@@ -22,8 +22,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// beginAct puts the act of a write into the context: the request, for which endAct writes the audit
-// entry. The act of a page contains only the client's address and the request id.
+// beginAct puts the act of a write into the context. The act has the data of the request's audit
+// entry, which endAct writes. The act of a page contains only the client's address and the request
+// id.
 func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -73,7 +74,8 @@ func (e *exchange) clientText() string {
 	return e.client.String()
 }
 
-// subjectTypes maps a path parameter to the type of its subject, if their names differ.
+// subjectTypes maps the name of a path parameter, without its suffix, to the subject type, if the
+// two differ.
 var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(event.DNSJob)}
 
 // maxSubject limits the length of an id that comes from a path and is not a UUID. A domain has at
@@ -111,8 +113,8 @@ func objectOf(template, path string) (tenantID tenant.GUID, subject audit.Subjec
 	return tenantID, subject
 }
 
-// nameCreated sets the subject of the act to the object that a successful answer contains as
-// created.
+// nameCreated sets the subject of the act to the object that the operation created. It reads the
+// object's id from a successful answer.
 func (t OperationRules) nameCreated(act *ports.Act, a *answer) {
 	if t.Creates == "" || !isSuccess(a.status) {
 		return
@@ -155,10 +157,11 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 }
 
 // endAct writes the audit entry of a request before its answer is sent, unless the entry was
-// committed with the answer. A read gets an entry only if a known key was refused.
+// committed with the answer. A read gets an entry only if a known key was refused with 401 or 403.
 //
-// If the entry cannot be stored, endAct returns an error. It only logs the error if the answer has
-// a 5xx status, or if the act is stored, because a sweep later makes the entry from a stored act.
+// If the entry cannot be stored, endAct returns an error. In two cases it only logs the error: if
+// the answer has a 5xx status, or if the act is already stored. A sweep later makes the entry from
+// a stored act.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act
@@ -197,14 +200,15 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 func (x *run) calledProvider() bool { return x.effects.Seen().Asked }
 
 // deniedQuota limits the requests of a key that get a 401 or 403 answer and count in no other
-// bucket. Each of them adds an audit entry, so without the limit a revoked key could fill the disk.
+// bucket. Each such request adds an audit entry. Without the limit, a revoked key could fill the
+// disk.
 var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 
 // Denied is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.
 const Denied = "denied"
 
 // countDenied counts a request of a refused key. It returns a rate_limit_exceeded error if there
-// were too many.
+// were too many such requests.
 func (g *guard) countDenied(r *http.Request, a *answer, e *exchange) error {
 	quota := deniedQuota
 	quota.Key = Denied + ":" + e.caller.KeyID

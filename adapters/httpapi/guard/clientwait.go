@@ -9,8 +9,8 @@ type clientWaitKey struct{}
 
 // WithClientWait returns a context for the requests of a connection. The middleware calls set with
 // true when a request begins to wait for its client, and with false when the client has sent the
-// rest. A request waits for its client while its body arrives, and from the time when its answer is
-// complete.
+// rest of the body. A request waits for its client while its body arrives, and from the time when
+// its answer is complete.
 func WithClientWait(ctx context.Context, set func(waiting bool)) context.Context {
 	return context.WithValue(ctx, clientWaitKey{}, set)
 }

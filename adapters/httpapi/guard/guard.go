@@ -14,7 +14,7 @@
 //     body is not complete, so that the client gets the answer (linger.go). While a request waits
 //     for its client, its connection counts as waiting (clientwait.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
-//     flight (inflight.go). A key that was accepted before counts for its account
+//     flight (inflight.go). A request whose key was accepted before counts for its account
 //     (acceptedkeys.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
@@ -67,13 +67,13 @@ import (
 type Options struct {
 	Keys *keys.Service
 	// Pages serves all paths under /connect/, if it is set. Requests for pages pass the same steps.
-	// The steps that concern only operations do nothing for them.
+	// Steps that concern only operations do nothing for a page.
 	Pages http.Handler
 	// Log receives one line per request. Its handler must add the request id and the trace id from
 	// the context. The default is slog.Default.
 	Log *slog.Logger
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted. Requests
-	// through them count for the address in that header.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted. A
+	// request through a trusted proxy counts for the client's address in that header.
 	TrustedProxies []netip.Prefix
 	// Idempotency configures how the answers of writes are stored and replayed.
 	Idempotency Idempotency
@@ -224,7 +224,7 @@ func (e *exchange) needsKey(path string) bool {
 }
 
 // authenticate identifies the caller by the API key, or answers 401. If the key is limited to some
-// tenants, stores then show only these.
+// tenants, the stores then show only these tenants.
 func (g *guard) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -33,15 +33,16 @@ const storeTimeout = 5 * time.Second
 
 // keyedWrite is a request with an Idempotency-Key and the stored record of that key.
 type keyedWrite struct {
-	place idempotency.KeyID
+	keyID idempotency.KeyID
 	text  []byte // the content of the request, see idempotency.Request
 	// record is the stored record of the key. It is valid if recorded is true.
 	record   idempotency.Record
 	recorded bool
 }
 
-// replayStored answers a request whose Idempotency-Key has a stored answer. It runs before the
-// content of the request is checked, because the object of the first request may no longer exist.
+// replayStored answers a request whose Idempotency-Key has a record, unless the request may take
+// the key over. It runs before the content of the request is checked, because the object of the
+// first request may no longer exist.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -54,7 +55,7 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 			Refuse(w, r, err)
 			return
 		}
-		e.write, e.act.Write = keyed, keyed.place.Key[:]
+		e.write, e.act.Write = keyed, keyed.keyID.Key[:]
 		if g.lookUp(w, r, keyed) {
 			next.ServeHTTP(w, r)
 		}
@@ -71,16 +72,16 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	r.Body = bufferedBody(body)
 	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
 	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsSuffix(e)))
-	return &keyedWrite{place: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
+	return &keyedWrite{keyID: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
 }
 
 // boundsSuffix returns a suffix for the stored Idempotency-Key, which separates the answers to
 // API keys with different bounds. An answer may be replayed only to an API key that could have
 // received it.
 //
-// Each API key that is limited to some tenants has its own answers. If a write manages API keys,
-// every API key has its own answers. Otherwise the suffix is empty. A suffix begins with a space,
-// which an Idempotency-Key cannot contain.
+// If the API key is limited to some tenants, the suffix contains these tenants. If the write
+// manages API keys, the suffix contains all bounds of the API key. Otherwise the suffix is empty. A
+// suffix begins with a space, which an Idempotency-Key cannot contain.
 func boundsSuffix(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.rules.ManagesKeys:
@@ -93,10 +94,10 @@ func boundsSuffix(e *exchange) string {
 }
 
 // lookUp reads the stored record of the key. It returns true if the request can claim the key.
-// Otherwise it has answered the request.
+// Otherwise it answers the request and returns false.
 func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
-	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.place); err != nil {
+	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.keyID); err != nil {
 		Refuse(w, r, err)
 		return false
 	}
@@ -107,7 +108,7 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 	if verdict == idempotency.Run {
 		return true
 	}
-	// A request that is answered here counts as a read, also if its operation is a write.
+	// A request that lookUp answers counts as a read, although its operation is a write.
 	if _, ok := g.countRequest(w, r, Reads); !ok {
 		return false
 	}
@@ -127,8 +128,8 @@ func busy() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
-// claimKey lets one of all requests with the same key execute the operation. That request continues
-// even if its caller disconnects.
+// claimKey lets only one of the requests with the same key execute the operation. This request
+// continues even if its caller disconnects.
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -180,7 +181,7 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 	if err != nil {
 		return "", false, err
 	}
-	c := ports.Claim{Key: keyed.place, Fingerprint: print, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
+	c := ports.Claim{Key: keyed.keyID, Fingerprint: print, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
 	if keyed.recorded {
 		return g.idempotency.Keys.TakeOver(ctx, keyed.record.Attempt, c)
 	}

@@ -62,8 +62,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // provider. If the answer was committed with the last change of the operation, recordOutcome does
 // nothing.
 //
-// held is false if a different attempt has the key. After an error the answer must not be sent,
-// because it could not be replayed.
+// held is false if a different attempt has the key. If recordOutcome returns an error, the answer
+// must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.End(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
 	case idempotency.AnswerKept:
@@ -92,19 +92,20 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	return x.guard.idempotency.Keys.Finish(ctx, *c)
 }
 
-// leaveUnresolved marks the key's outcome as unknown. Like releaseKey, it only logs an error: the
-// lease then expires, and the answer that was sent stays valid.
+// leaveUnresolved marks the key's outcome as unknown. If the store fails, leaveUnresolved and
+// releaseKey only log the error and return true: the answer is still sent, and the lease of the key
+// expires.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.place, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
+	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.keyID, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.idempotency.Keys.Release(ctx, x.place, x.attempt)
+	held, err := x.guard.idempotency.Keys.Release(ctx, x.keyID, x.attempt)
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
@@ -125,25 +126,25 @@ func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed
 	}
 }
 
-// stored is an answer in the form in which it is stored for replays. All of it is encrypted
-// together, so that no part can be changed alone.
+// stored is an answer in the form in which it is stored for replays. Its fields are encrypted
+// together, so that no field can be changed alone.
 type stored struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type"`
 	Body        []byte `json:"body"`
 }
 
-func (o *Idempotency) seal(at idempotency.KeyID, a *answer) ([]byte, error) {
+func (o *Idempotency) seal(id idempotency.KeyID, a *answer) ([]byte, error) {
 	plain, err := json.Marshal(stored{a.status, a.header.Get("Content-Type"), a.body.Bytes()})
 	if err != nil {
 		return nil, err
 	}
-	return o.Sealer.Seal(secret.New(string(plain)), at.String())
+	return o.Sealer.Seal(secret.New(string(plain)), id.String())
 }
 
-func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) {
+func (o *Idempotency) open(id idempotency.KeyID, sealed []byte) (stored, error) {
 	var s stored
-	plain, err := o.Sealer.Open(sealed, at.String())
+	plain, err := o.Sealer.Open(sealed, id.String())
 	if err == nil {
 		err = json.Unmarshal([]byte(plain.Reveal()), &s)
 	}
@@ -156,7 +157,7 @@ func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) 
 // sendStored sends the stored answer again. If the answer cannot be opened, sendStored logs an
 // error and answers 500; the operation is not executed again.
 func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
-	s, err := g.idempotency.open(keyed.place, keyed.record.Answer)
+	s, err := g.idempotency.open(keyed.keyID, keyed.record.Answer)
 	if err != nil {
 		g.log.LogAttrs(r.Context(), slog.LevelError, "a stored answer cannot be opened: it was changed or moved, or its key is gone")
 		Refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
@@ -175,7 +176,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	keyOptions := x.guard.idempotency
 	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
-		return keyOptions.Keys.Hold(ctx, x.place, x.attempt, duration)
+		return keyOptions.Keys.Hold(ctx, x.keyID, x.attempt, duration)
 	})
 	return held.Keep(ctx, func(err error) {
 		x.effects.Stop()
@@ -183,10 +184,10 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// Completion returns the answer of a successful write, for a store that commits it together with a
-// change. If the process dies after the commit, the answer can still be replayed. The stored answer
-// has the same bytes as the answer that the API sends. An answer larger than idempotency.MaxAnswer
-// has no Completion.
+// Completion returns the encrypted answer of a successful write. A store commits the Completion
+// together with a change. If the process dies after the commit, the answer can still be replayed.
+// The stored answer has the same bytes as the answer that the API sends. For an answer larger than
+// idempotency.MaxAnswer, Completion returns nil.
 func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
@@ -200,12 +201,12 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
 	e.route.rules.nameCreated(e.act, a)
-	text, err := x.guard.idempotency.seal(x.place, a)
+	text, err := x.guard.idempotency.seal(x.keyID, a)
 	if err != nil {
 		return nil, err
 	}
 	return &ports.Completion{
-		Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
+		Key: x.keyID, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
 		Outcome: e.outcomeOf(a, false),
 	}, nil
 }

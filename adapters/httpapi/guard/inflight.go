@@ -15,9 +15,9 @@ import (
 // inFlightLimit limits how many requests the process handles concurrently. Under overload it
 // refuses further requests at once, because they would slow down the requests in progress.
 //
-// The slots have three groups. A request for a connect page holds a slot of the group pages. A
+// There are three groups of slots. A request for a connect page holds a slot of the group pages. A
 // request for an operation first holds a slot of authenticating, and after its authentication a
-// slot of authenticated. If this process has accepted the request's key before, it holds a slot of
+// slot of authenticated. If this process has accepted the key before, the request holds a slot of
 // authenticated from the start. The groups pages and authenticating have their own limits, so that
 // requests without a valid key cannot take all slots. Each group shares its slots between clients.
 // Files and documents need no slot, because they are in memory.
@@ -96,8 +96,8 @@ func (l *inFlightLimit) release(s slot) {
 	s.group.add(s.client, -1)
 }
 
-// countRefused counts a request without a slot. If a warning is due, it returns how many there were
-// since the last warning, otherwise 0.
+// countRefused counts a request without a slot. If a warning is due, it returns the number of such
+// requests since the last warning, otherwise 0.
 func (l *inFlightLimit) countRefused(now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,16 +110,16 @@ func (l *inFlightLimit) countRefused(now time.Time) int {
 	return refused
 }
 
-// exchange releases the slot from and takes the slot to. If it returns false, the request still
-// holds from.
-func (l *inFlightLimit) exchange(from, to slot) bool {
+// swap releases the slot held and takes the slot wanted. If it returns false, wanted is not free,
+// and the request keeps held.
+func (l *inFlightLimit) swap(held, wanted slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !to.group.hasRoom(to.client) {
+	if !wanted.group.hasRoom(wanted.client) {
 		return false
 	}
-	from.group.add(from.client, -1)
-	to.group.add(to.client, 1)
+	held.group.add(held.client, -1)
+	wanted.group.add(wanted.client, 1)
 	return true
 }
 
@@ -167,7 +167,7 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 		e := exchangeOf(r.Context())
 		if e.needsKey(r.URL.Path) {
 			s := slot{&g.inFlight.authenticated, string(e.caller.Account.ID)}
-			if e.slot != s && !g.inFlight.exchange(e.slot, s) {
+			if e.slot != s && !g.inFlight.swap(e.slot, s) {
 				Refuse(w, r, g.refuseSlot(r.Context(), e))
 				return
 			}
@@ -207,8 +207,8 @@ func (g *guard) releaseSlotDuring(ctx context.Context, e *exchange, wait func())
 const overloadWarning = time.Minute
 
 // refuseSlot returns the error for a request without a slot. Clients can cause any number of such
-// requests, so they are not logged as errors. A warning at most once a minute says how many there
-// were.
+// requests, so they are not logged as errors. At most once a minute, a warning contains their
+// number.
 func (g *guard) refuseSlot(ctx context.Context, e *exchange) error {
 	e.overload = true
 	if refused := g.inFlight.countRefused(time.Now()); refused > 0 {

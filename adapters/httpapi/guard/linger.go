@@ -10,9 +10,9 @@ import (
 )
 
 // lingerTime is how long the server waits for the rest of a request body that no step reads. It
-// waits before the answer is sent, so that the connection can be reused. If that does not help, it
-// waits again after the answer, before the connection is closed. maxRest is how many bytes it reads
-// each time, which is the limit of net/http.
+// waits before the answer is sent, so that the connection can be reused. If the rest has not
+// arrived by then, it waits again after the answer, before the connection is closed. maxRest is how
+// many bytes it reads each time. This is the limit of net/http.
 const (
 	lingerTime = 500 * time.Millisecond
 	maxRest    = 256 << 10
@@ -40,8 +40,8 @@ func (e *exchange) readAll(body io.Reader) ([]byte, error) {
 // finishBody reads the rest of a request body that no step has read. It reports whether the body is
 // complete, so that the connection can be reused.
 //
-// Without it, net/http would read the rest before it sends the answer. The answer to a slow client
-// would wait for the read timeout and miss its own deadline.
+// Without finishBody, net/http would read the rest before it sends the answer. The answer to a slow
+// client would wait for the read timeout and miss its own deadline.
 func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
 	if body == nil || body == http.NoBody || e.body == bodyComplete {
 		return true
@@ -59,7 +59,7 @@ func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Re
 	return true
 }
 
-// linger sends the answer and reads what the client still sends, before net/http closes the
+// linger flushes the answer and reads what the client still sends, before net/http closes the
 // connection. If a connection is closed while there are unread bytes, the kernel resets it, and the
 // client can lose the answer. net/http itself waits only after a body that is too large.
 func linger(w http.ResponseWriter, body io.Reader) {

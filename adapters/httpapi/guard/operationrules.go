@@ -25,12 +25,13 @@ type OperationRules struct {
 	// AllTenants is true for an operation that always concerns all tenants of the account. A key
 	// that is limited to some tenants may not call it.
 	AllTenants bool
-	// ManagesKeys is true for a write whose answer depends on all bounds of the caller's key. Its
-	// stored answer is replayed only to the same key.
+	// ManagesKeys is true for a write whose answer depends on all bounds of the caller's key. The
+	// stored answer is replayed only to keys with the same bounds.
 	ManagesKeys bool
 	Write       bool // the operation requires an Idempotency-Key
-	// CallsProviderIf reports whether a request with this body calls a provider. It is set for
-	// operations in buckets whose other operations call no provider.
+	// CallsProviderIf reports whether a request with this body calls a provider. Operations in the
+	// buckets ProviderHeavy and ProviderHeavyWrites do not set it, because they always call a
+	// provider.
 	CallsProviderIf func(body []byte) bool
 	// WaitsIf reports whether a request with this query waits for an event. Such a request counts
 	// towards Limits.MaxEventWaiters.

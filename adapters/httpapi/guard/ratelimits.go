@@ -101,7 +101,7 @@ type concurrencyLimit struct {
 	bucket string // the X-RateLimit-Bucket of a refused request
 	slots  string // the name of the slots in Limits.Counters
 	max    int
-	detail string // the detail of the refusal; its verb stands for max
+	detail string // the detail of the refusal; its %d stands for max
 }
 
 // concurrencyLimit returns the concurrency limit for a request with these rules. limited is false
@@ -141,11 +141,11 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			return
 		}
 		if limit, limited := g.concurrencyLimit(e.route.rules, r); limited {
-			places := limit.max
+			maximum := limit.max
 			if g.limits.Off {
-				places = math.MaxInt32
+				maximum = math.MaxInt32
 			}
-			releaseSlot, ok := g.limits.Counters.Enter(r.Context(), limit.slots, places)
+			releaseSlot, ok := g.limits.Counters.Enter(r.Context(), limit.slots, maximum)
 			if !ok {
 				refund()
 				g.refuseTooMany(w, r, limit.bucket, ratelimit.Verdict{Limit: limit.max, ResetIn: time.Second, RetryIn: time.Second}, limit.detail, limit.max)

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// Event returns the schema of an event. It lists the schemas of all event types as alternatives,
-// which the member type distinguishes. It adds these schemas to the components.
+// Event returns the schema of an event. The schema lists the schemas of all event types as
+// alternatives. The member `type` distinguishes them. Event adds these schemas to the components.
 func Event(r huma.Registry) *huma.Schema {
 	choice := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: "type", Mapping: map[string]string{}}}
 	for _, k := range event.Kinds() {
@@ -37,8 +37,8 @@ func eventRef(r huma.Registry, k event.Kind) string {
 	return "#/components/schemas/" + name
 }
 
-// eventSchemaName returns the name of the schema of a type: that of dns_job.failed is
-// DnsJobFailedEvent.
+// eventSchemaName returns the name of the schema of an event type, such as DnsJobFailedEvent for
+// dns_job.failed.
 func eventSchemaName(t event.Type) string {
 	var name strings.Builder
 	for word := range strings.FieldsFuncSeq(string(t), func(c rune) bool { return c == '.' || c == '_' }) {

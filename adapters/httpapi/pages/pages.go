@@ -4,6 +4,9 @@
 // document in a browser, Guides and Guide explain what several operations have in common, Errors
 // and Error explain the error codes, and Asset serves the scripts and styles. The pages load
 // nothing from other hosts.
+//
+// pages.go has all of these functions except Asset, which is in assets.go. The folder examples has
+// programs that a guide shows.
 package pages
 
 import (

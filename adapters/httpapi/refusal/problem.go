@@ -4,7 +4,7 @@
 //
 // Of returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds of
 // errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending
-// platform. So this package also defines their JSON types.
+// platform. Therefore this package also defines the JSON types of these actions and workspaces.
 package refusal
 
 import (
@@ -73,8 +73,8 @@ func Invalid(detail string, fields ...ProblemField) error {
 }
 
 // InQuery returns err. If it is an invalid_request error that names members of the body, InQuery
-// returns one that names query parameters instead. It is for operations that pass query parameters
-// to a use case.
+// returns an error that names query parameters instead. It is for operations that pass query
+// parameters to a use case.
 func InQuery(err error) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.InvalidRequest || f.Fields == nil {

@@ -81,8 +81,9 @@ func parseManifest(text []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// Source returns the path and the checksum of the plugin that starts with file. If the folder of
-// file has a manifest with file as its entry, the path is that folder. Otherwise it is file.
+// Source returns the path and the checksum of the plugin whose file to execute is file. If the
+// folder of file has a manifest with file as its entry, the path is that folder. Otherwise the path
+// is file.
 func Source(file string) (source, sum string, err error) {
 	folder := filepath.Dir(file)
 	text, err := os.ReadFile(filepath.Join(folder, ManifestFile))
@@ -105,10 +106,10 @@ func Source(file string) (source, sum string, err error) {
 	return folder, hex.EncodeToString(hash[:]), nil
 }
 
-// WriteManifest writes the manifest of the plugin that entry starts, in the folder of entry. It
-// lists entry and the regular files of paths. A path is a file or a folder, relative to the folder
-// of entry. The manifest does not list files whose names begin with a dot, or compiled files of
-// Python.
+// WriteManifest writes the manifest of a plugin. entry is the file to execute. The manifest is
+// written to the folder of entry. It lists entry and the regular files of paths. A path is a file
+// or a folder, relative to the folder of entry. The manifest does not list files whose names begin
+// with a dot, or compiled files of Python.
 func WriteManifest(entry string, paths []string) (Manifest, error) {
 	folder := filepath.Dir(entry)
 	manifest := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}

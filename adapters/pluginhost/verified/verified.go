@@ -109,8 +109,8 @@ func isScript(file *os.File) (bool, error) {
 
 // executablePath returns a path that executes the open file. On Linux the path contains the host's
 // process id and the descriptor, because descriptor numbers may differ in the child. On other
-// systems the path is that of the file, and only the permissions of the folder prevent a later
-// replacement.
+// systems it is the path of the file, and only the permissions of the folder prevent that the file
+// is replaced.
 func executablePath(f *os.File) string {
 	if runtime.GOOS == "linux" {
 		return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
@@ -118,8 +118,8 @@ func executablePath(f *os.File) string {
 	return f.Name()
 }
 
-// Check reads the files of the plugin at path and compares their checksums. Its errors are those of
-// Open.
+// Check reads the files of the plugin at path and compares their checksums. It fails with the
+// errors of Open.
 func Check(path, sum string) error {
 	return eachFile(path, sum, func(_ string, file io.Reader, sum string) error {
 		return readFile(file, sum, io.Discard)
@@ -127,7 +127,7 @@ func Check(path, sum string) error {
 }
 
 // Install copies the files of the plugin at path to the path target, and replaces what is there. It
-// does nothing when path and target are the same file. Its errors are those of Open.
+// does nothing when path and target are the same file. It fails with the errors of Open.
 func Install(path, sum, target string) error {
 	if same(path, target) {
 		return nil

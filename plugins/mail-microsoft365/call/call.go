@@ -73,8 +73,8 @@ const UserAgent = "tenantry-mail-microsoft365/" + Version
 // Version is the version of the plugin.
 const Version = "0.1.0"
 
-// Send sends a request once, as soon as its gate allows it. It returns an *outcome.Error, or the
-// context's error if the caller cancelled the call.
+// Send sends a request once, as soon as its gate allows it. It returns an *outcome.Error, or an
+// error that wraps context.Canceled if the caller cancelled the call.
 func Send(ctx context.Context, client *http.Client, request Request) (Response, error) {
 	if err := request.Gate.wait(ctx); err != nil {
 		return Response{}, err
@@ -111,8 +111,9 @@ func Send(ctx context.Context, client *http.Client, request Request) (Response, 
 	return answer, nil
 }
 
-// lostResponse returns the outcome of a request without a response. sent is true if the request was
-// written to a connection. The result does not wrap the original error, which contains the URL.
+// lostResponse returns the outcome of a request without a response. sent is true if the request got
+// a connection, so that the provider may have received it. The result does not wrap the original
+// error, because that error contains the URL.
 func lostResponse(ctx context.Context, effect Effect, sent bool) error {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	switch {

@@ -85,9 +85,9 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	return invokePages[T](ctx, c, cmd, address, body)
 }
 
-// InvokePage runs a cmdlet once, because some cmdlets have a quota of requests. It repeats the
-// request only if Exchange refused the token. warned is true if the response has a warning or a
-// link to a further page. Some cmdlets report with a warning that there are more rows.
+// InvokePage runs a cmdlet without retries, because some cmdlets have a quota of requests. It
+// repeats the request only if Exchange refused the token. warned is true if the response has a
+// warning or a link to a further page. Some cmdlets report with a warning that there are more rows.
 func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, warned bool, err error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -87,7 +87,7 @@ type exception struct {
 var detailForm = regexp.MustCompile(`(?s)^(?:Ex[0-9A-F]{6})?\|([A-Za-z0-9_.+]+)\|(.*)$`)
 
 // parseError returns the code and the exception of an error response. It returns the innermost
-// exception if it can, because the outer ones only say "Invalid Operation".
+// exception if it can, because the outer exceptions only say "Invalid Operation".
 func parseError(body []byte) (code string, thrown exception) {
 	var outer errorBody
 	var object errorObject

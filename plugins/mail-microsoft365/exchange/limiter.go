@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// maxInFlight is how many cmdlets of one tenant run at the same time. Exchange delays more
+	// maxInFlight is how many cmdlets of one tenant run at the same time. Exchange delays further
 	// cmdlets, or refuses them with status 429.
 	maxInFlight = 3
 	// burst is how many calls may start at once after a time without calls. It is the number of
 	// calls in two minutes at the default pace. It is large enough to connect a tenant and to
 	// create its mailboxes without waiting.
 	burst = 120
-	// sweepAt is the number of limiters above which idle ones are removed.
+	// sweepAt is the number of limiters above which idle limiters are removed.
 	sweepAt = 4096
 )
 

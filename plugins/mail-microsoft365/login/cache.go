@@ -36,23 +36,23 @@ type cacheEntry struct {
 	refusals        map[int]refusals // by the status, 401 or 403
 }
 
-// refusals counts consecutive new tokens. It counts those that an API refused with the same status
-// as the tokens that they replaced.
+// refusals counts consecutive new tokens that an API refused with the same status as the tokens
+// before them.
 type refusals struct {
 	count int
 	last  Token // the new token that was counted last
 }
 
 // tokenRequest is one request for a token. All callers that need the token wait for the same
-// request, and all get its error if it fails. Otherwise, if the host does not answer, each caller
-// would send its own request and wait for the full timeout.
+// request, and all get its error if it fails. Without this, each caller would send its own request
+// to a host that does not answer, and wait for the full timeout.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token
 	err   error
 }
 
-// sweepAt is the number of cached tokens above which expired ones are removed.
+// sweepAt is the number of cached tokens above which expired tokens are removed.
 const sweepAt = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {
@@ -121,13 +121,13 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is the time between a failed renewal and the next one, if the answer has no
-// Retry-After.
+// failedRenewalDelay is the time between a failed renewal and the next renewal, if the answer has
+// no Retry-After.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It
 // returns false if the token must stay in use, because the last new tokens were refused too and it
-// is too early to request the next one. See replacementDelay.
+// is too early to request the next token. See replacementDelay.
 func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +142,8 @@ func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	return true
 }
 
-// recordReplacement records whether an API refused t. t is the token that replaces one that the API
-// refused with the status.
+// recordReplacement records whether an API refused the new token t. The API had refused the token
+// before t with this status.
 func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,9 +161,9 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 
 // replacementDelay returns the age that a refused token must have before it is replaced. count is
 // the number of consecutive new tokens that were refused too. The first three replacements have no
-// delay. The delay of the fourth is one second, and it doubles with each further one up to
-// MaxTokenAge. A delay is needed because it takes minutes to an hour until new tokens contain a new
-// role, and a caller may try once per second.
+// delay. The fourth replacement has a delay of one second. The delay doubles with each further
+// replacement, up to MaxTokenAge. A delay is needed because it takes minutes to an hour until new
+// tokens contain a new role, and a caller may try once per second.
 func replacementDelay(count int) time.Duration {
 	const atOnce = 3
 	if count < atOnce {
@@ -181,8 +181,8 @@ const (
 )
 
 // requestRenewal marks the token for renewal if it is at least age old. It does nothing if the
-// token cannot be used, before noRenewalBefore, or if there were maxRenewals during the last
-// renewalWindow.
+// token cannot be used, if the time noRenewalBefore has not come, or if there were maxRenewals
+// during the last renewalWindow.
 func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

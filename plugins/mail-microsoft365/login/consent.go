@@ -25,10 +25,10 @@ func (h Host) ConsentURL(scope, state, redirect string) string {
 	}.Encode()
 }
 
-// ParseConsentCallback reads the query of the consent callback and returns the tenant that it
-// claims. It fails with ConsentDeclined if the consent was not granted, and with InvalidRequest if
-// the query is malformed. It does not trust admin_consent=True, which is also in the query of a
-// failed consent.
+// ParseConsentCallback reads the query of the consent callback and returns the tenant that the
+// query claims. It fails with ConsentDeclined if the consent was not granted, and with
+// InvalidRequest if the query is malformed. It does not trust admin_consent=True, which is also in
+// the query of a failed consent.
 func ParseConsentCallback(query string) (tenant.GUID, error) {
 	if len(query) > maxQuery {
 		return "", malformedCallback()

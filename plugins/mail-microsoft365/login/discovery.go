@@ -14,7 +14,7 @@ import (
 )
 
 // publishedURL is the public address of the login host. Its documents and tokens may contain this
-// address even if the request was sent to a different one.
+// address even if the request was sent to a different address.
 const publishedURL = "https://login.microsoftonline.com"
 
 // authority has the sign-in endpoints of a tenant. All of them are at the configured host.
@@ -47,7 +47,7 @@ func (h Host) wellKnown(id tenant.GUID) authority {
 
 // discover reads the authority of a tenant. The document for a GUID contains exactly one issuer, so
 // discover accepts no wildcard issuer. It ignores endpoints at a different host, because codes and
-// secrets may be sent only to the configured host, and keys may come only from it.
+// secrets may be sent only to the configured host, and keys may come only from this host.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	endpoints := h.wellKnown(id)
 	var found discoveryDocument

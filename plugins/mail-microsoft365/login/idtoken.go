@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// clockSkew is the largest accepted difference between Microsoft's clock and the local one.
+// clockSkew is the largest accepted difference between Microsoft's clock and the local clock.
 const clockSkew = 5 * time.Minute
 
 // Person is the signed-in person, from a verified ID token.

@@ -26,7 +26,7 @@ type TokenSource struct {
 
 func (s TokenSource) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.Scope} }
 
-// Token returns the cached token. It requests a new token if the cached one expires soon or is
+// Token returns the cached token. It requests a new token if the cached token expires soon or is
 // marked for renewal.
 func (s TokenSource) Token(ctx context.Context) (Token, error) {
 	cached, request, start := s.Tokens.tokenOrRequest(s.key())

@@ -91,8 +91,8 @@ type tokenAnswer struct {
 }
 
 // lifetime returns how long the token is valid, at most 24 hours. If expires_in is not valid, it
-// returns one hour, which is the usual value. If the token expires earlier, a 401 answer replaces
-// it.
+// returns one hour, which is the usual value. If the token expires earlier, it is replaced after a
+// 401 answer.
 func (a tokenAnswer) lifetime() time.Duration {
 	seconds, err := strconv.Atoi(string(bytes.Trim(a.ExpiresIn, `"`)))
 	if err != nil || seconds <= 0 {

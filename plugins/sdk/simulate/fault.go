@@ -35,8 +35,9 @@ const (
 	Truncate Kind = "truncate"
 )
 
-// Fault is a planned fault: a test adds it with POST /_control/faults, and later calls then fail.
-// The fault skips the first Skip matching calls, and affects the next Times matching calls.
+// Fault is one planned fault. A test adds it with POST /_control/faults, before the calls that it
+// affects. The fault skips the first Skip matching calls, and affects the next Times matching
+// calls.
 type Fault struct {
 	Provider   string `json:"provider,omitempty"`
 	Match      string `json:"match,omitempty"` // "METHOD path-prefix"
@@ -95,8 +96,8 @@ func (f Fault) matches(r *http.Request, c Call) bool {
 }
 
 // takeDueFault returns the faults that remain after a call, and the fault for that call or nil.
-// Each fault counts its own matching calls. If several faults are due, it takes the oldest one, and
-// the others stay due.
+// Each fault counts its own matching calls. If several faults are due, takeDueFault takes the
+// oldest fault, and the others stay due.
 func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	var due *Fault
 	for i := range faults {

@@ -33,20 +33,20 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 			return
 		}
 		at := k.Now()
-		n, err := k.journal.recordCall(Entry{Method: r.Method, Path: r.URL.Path,
+		number, err := k.journal.recordCall(Entry{Method: r.Method, Path: r.URL.Path,
 			Operation: call.Operation, At: at, Write: call.Write, Violation: cmp.Or(call.Violation, k.waits.violation(call.Scope, at))})
 		if err != nil {
 			k.failInternally(w, err)
 			return
 		}
-		k.serve(w, r, p, call, fault, n)
+		k.serve(w, r, p, call, fault, number)
 	})
 }
 
 // serve executes a request with a fault. It writes the status to the journal as soon as the request
 // was executed. A test that waits for the effect of a request can therefore see the status while
 // the answer is still delayed.
-func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, n int) {
+func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, number int) {
 	out := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	switch f.Kind {
 	case DropBefore:
@@ -72,7 +72,7 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	if f.Kind == Truncate {
 		out.body.Truncate(out.body.Len() / 2)
 	}
-	if err := k.journal.recordStatus(n, out.status); err != nil {
+	if err := k.journal.recordStatus(number, out.status); err != nil {
 		k.failInternally(w, err)
 		return
 	}

@@ -24,9 +24,9 @@ type Call struct {
 	// Host is the path prefix of the provider's host, such as "/graph", if one simulator serves
 	// several hosts.
 	Host string
-	// Scope names the calls to which a Retry-After in the answer applies, such as a tenant or a
-	// key. The journal marks calls of the scope that arrive too early. If Scope is empty, the
-	// journal marks no call.
+	// Scope is the name of a group of calls, such as the calls of one tenant or one key. A
+	// Retry-After in an answer applies to all calls of the scope. The journal marks calls that
+	// arrive too early. If Scope is empty, the journal never marks the call.
 	Scope string
 	// Violation is the rule of the provider that the request itself breaks. It is written to the
 	// journal. It may be empty.
@@ -109,8 +109,8 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 func (k *Kit) Host() string { return k.host }
 
 // Count counts one call at the time now, unless the call exceeds a rate. Calls with different
-// counters are counted separately. Most simulators pass time.Now(), because the rates of the
-// plugin's budgets use that clock.
+// counters are counted separately. Most simulators pass time.Now() and not the simulated time,
+// because the rates of the plugin's budgets use the wall clock.
 func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return k.limiter.count(counter, now, rates)
 }

@@ -34,8 +34,8 @@ type limiter struct {
 	counters map[string]*counter
 }
 
-// counter is the history of one counter. Its rates can have different windows, so no window removes
-// a call that another one still counts.
+// counter is the history of one counter. Its rates can have different windows. No window removes a
+// call that another window still counts.
 type counter struct {
 	calls []time.Time // the times of the counted calls
 	// begun has the begin of the current window of each fixed rate, by the length of the window.
@@ -83,7 +83,7 @@ func (c *counter) count(now time.Time, rates []Rate) Usage {
 }
 
 // within returns how many calls the window of a rate has, and the time until the oldest of them
-// leaves it. Without a call, that is the length of the window.
+// leaves it. If the window has no call, the time is the length of the window.
 func (c *counter) within(rate Rate, now time.Time) (counted int, reset time.Duration) {
 	if rate.Fixed && c.ended(rate, now) {
 		return 0, rate.Window
@@ -101,7 +101,7 @@ func (c *counter) within(rate Rate, now time.Time) (counted int, reset time.Dura
 	return counted, rate.Window - now.Sub(c.calls[len(c.calls)-counted])
 }
 
-// ended reports whether the window of a fixed rate has ended, or no call has begun one yet.
+// ended reports whether the window of a fixed rate has ended, or no call has begun a window yet.
 func (c *counter) ended(rate Rate, now time.Time) bool {
 	begun, ok := c.begun[rate.Window]
 	return !ok || now.Sub(begun) >= rate.Window

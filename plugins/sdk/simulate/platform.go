@@ -64,10 +64,11 @@ type Platform[K, A, V any] struct {
 	// Suite tells the conformance suite how to use the simulator.
 	Suite Suite
 
-	// Controls are the control calls of this platform, by a pattern such as "PUT /keys/{key}".
-	// There are also the common calls GET /accounts, PUT /accounts/{address} and DELETE
-	// /accounts/{address}, which Controls can replace. The result of a function is the answer. nil
-	// stands for an empty object. If a function fails, the call changes nothing.
+	// Controls are the control calls of this platform, keyed by a pattern such as "PUT
+	// /keys/{key}". There are also the common calls GET /accounts, PUT /accounts/{address} and
+	// DELETE /accounts/{address}, which Controls can replace. The result of a function is the
+	// answer. A nil result stands for an empty object. If a function fails, the call changes
+	// nothing.
 	Controls map[string]func(*Request[K, A, V]) (any, error)
 }
 
@@ -136,8 +137,8 @@ type server[K, A, V any] struct {
 	signIns  SignInLinks[State[K, A, V]]
 }
 
-// Open returns the handler of the simulator, and the content of the line that it prints when it is
-// ready. It fails if the data folder cannot be read.
+// Open returns the handler of the simulator, and the content of the line that the simulator prints
+// when it is ready. It fails if the data folder cannot be read.
 func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).complete() })
 	if err != nil {
@@ -169,8 +170,8 @@ func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string,
 }
 
 // Call implements Provider. A planned 504 stands for the answer of a gateway, so the request is
-// executed. A request for the sign-in page does not count as a write, because it comes from a
-// person and not from the plugin.
+// executed. A request for the page of a sign-in link does not count as a write, because it comes
+// from a person and not from the plugin.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {

@@ -137,8 +137,8 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 }
 
 // Account returns the account of an address in a workspace, so that the caller can change it. If
-// there is none, Account creates it with Platform.NewAccount and makes it invisible for lag. For an
-// existing account it calls Platform.Touch.
+// the account does not exist, Account creates it with Platform.NewAccount, and the API does not
+// show it for the time lag. For an existing account, Account calls Platform.Touch.
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
 	candidate := q.State.Find(workspace, address)
 	if candidate == nil {

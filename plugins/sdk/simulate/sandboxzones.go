@@ -29,7 +29,7 @@ func newSandboxZones(base, provider string) *sandboxZones {
 	return &sandboxZones{base, provider, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// zones returns the provider's zones, or only the one with this name if name is not empty.
+// zones returns the provider's zones, or only the zone with this name if name is not empty.
 func (w *sandboxZones) zones(ctx context.Context, name string) (all []Zone, err error) {
 	query := url.Values{"provider": {w.provider}}
 	if name != "" {

@@ -43,8 +43,8 @@ func (p SignInPage) Show(w http.ResponseWriter) {
 	_ = signInPage.Execute(w, p) // fails only if the client has closed the connection
 }
 
-// ConnectPage serves the page on which a person connects a mailbox, for a platform whose API cannot
-// start a sign-in. The page also replaces Microsoft's consent page.
+// ConnectPage serves the page on which a person connects a mailbox. It is for a platform whose API
+// cannot start a sign-in. The page also replaces Microsoft's consent page.
 type ConnectPage struct {
 	Platform string // display name
 	Path     string // path of the page
@@ -88,8 +88,8 @@ type SignIn struct {
 func (s *SignIn) Open(now time.Time) bool { return !s.Used && s.ExpiresAt.After(now) }
 
 // SignInLinks serves the page to which the links of SignIn lead. A link can be used once, until it
-// expires. It does not determine which mailbox signs in: its parameter `login_hint` only fills in
-// the form.
+// expires. A link does not determine which mailbox signs in: its parameter `login_hint` only fills
+// in the form.
 type SignInLinks[T any] struct {
 	Platform string // display name
 	Path     string // path of the page
@@ -104,8 +104,8 @@ type SignInLinks[T any] struct {
 	Attach func(all *T, workspace, username string, now time.Time)
 }
 
-// Start stores a sign-in that expires after lifetime and returns the link to its page. The caller
-// must be inside File.Do and pass the state. The id must be unique.
+// Start stores a sign-in that expires after lifetime and returns the link to its page. Call Start
+// only inside File.Do, with the state that File.Do passes. The id must be unique.
 func (s SignInLinks[T]) Start(all *T, id, workspace string, lifetime time.Duration) (link string) {
 	now := s.Kit.Now()
 	s.Started(all)[id] = &SignIn{Workspace: workspace, StartedAt: now, ExpiresAt: now.Add(lifetime)}

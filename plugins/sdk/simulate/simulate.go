@@ -81,7 +81,7 @@ type Sending struct {
 	// APIKey is the value of `api_key` in a request that creates an integration.
 	APIKey string `json:"api_key"`
 	// Workspaces lists the workspaces that the key can access. It is empty if the key can access
-	// only one.
+	// only one workspace.
 	Workspaces []Workspace `json:"workspaces,omitempty"`
 }
 

@@ -13,15 +13,15 @@ import (
 // scope had a Retry-After that had not passed.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// inFlight is how long after an answer with Retry-After further calls are accepted, because the
-// client may have sent them before it received that answer.
-const inFlight = 200 * time.Millisecond
+// gracePeriod is how long after an answer with Retry-After further calls are accepted. The client
+// may have sent these calls before it received the answer.
+const gracePeriod = 200 * time.Millisecond
 
 // waits has the waits that answers have asked for, by scope. It is empty after a restart of the
 // simulator.
 type waits struct {
-	mu     sync.Mutex
-	byName map[string]wait
+	mu      sync.Mutex
+	byScope map[string]wait
 }
 
 // wait is a time span during which no call may arrive.
@@ -31,7 +31,7 @@ type wait struct{ from, until time.Time }
 func (w *waits) violation(scope string, now time.Time) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if current := w.byName[scope]; scope != "" && now.After(current.from) && now.Before(current.until) {
+	if current := w.byScope[scope]; scope != "" && now.After(current.from) && now.Before(current.until) {
 		return IgnoredRetryAfter
 	}
 	return ""
@@ -46,15 +46,15 @@ func (w *waits) observe(scope string, status int, h http.Header, now time.Time) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byName == nil {
-		w.byName = map[string]wait{}
+	if w.byScope == nil {
+		w.byScope = map[string]wait{}
 	}
-	next := wait{now.Add(inFlight), now.Add(time.Duration(seconds) * time.Second)}
-	if before := w.byName[scope]; now.Before(before.until) { // an earlier wait has not passed
+	next := wait{now.Add(gracePeriod), now.Add(time.Duration(seconds) * time.Second)}
+	if before := w.byScope[scope]; now.Before(before.until) { // an earlier wait has not passed
 		next.from = before.from
 		if before.until.After(next.until) {
 			next.until = before.until
 		}
 	}
-	w.byName[scope] = next
+	w.byScope[scope] = next
 }

@@ -21,7 +21,7 @@ func TestCallsInsideAWaitAreViolations(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		{"a", 0, ""}, {"a", inFlight, ""}, {"a", inFlight + 1, IgnoredRetryAfter}, {"a", 10*time.Second - 1, IgnoredRetryAfter},
+		{"a", 0, ""}, {"a", gracePeriod, ""}, {"a", gracePeriod + 1, IgnoredRetryAfter}, {"a", 10*time.Second - 1, IgnoredRetryAfter},
 		{"a", 10 * time.Second, ""}, {"b", time.Second, ""}, {"", time.Second, ""},
 	} {
 		if got := w.violation(tt.scope, start.Add(tt.after)); got != tt.want {

@@ -216,8 +216,8 @@ func asControlError(err error) error {
 	return err
 }
 
-// NameServers returns the name servers of the zones of a simulated DNS provider, by the provider's
-// id. The sandbox uses the same names.
+// NameServers returns the names of the name servers of a simulated DNS provider. provider is the
+// provider's id. The sandbox uses the same names.
 func NameServers(provider string) []string {
 	return []string{"ns1." + provider + ".sandbox-dns.test", "ns2." + provider + ".sandbox-dns.test"}
 }
