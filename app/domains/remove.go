@@ -73,7 +73,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // The beginning of the removal is stored before the first call that can remove the domain. If an
 // earlier removal had begun, and a read after that showed a changed domain, the platform's domain
 // may be new too and is not removed.
-func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
+func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	var found domain.Platform
 	goneOrNew := func(ctx context.Context) (_ bool, err error) {
@@ -81,12 +81,12 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		if errors.Is(err, fault.DomainNotFound) {
 			return true, nil
 		}
-		madeAnew = err == nil && d.Verified && !found.Verified
-		return madeAnew, err
+		mayBeNew = err == nil && d.Verified && !found.Verified
+		return mayBeNew, err
 	}
 	read := s.Now()
 	if done, err := goneOrNew(ctx); err != nil || done {
-		return madeAnew, err
+		return mayBeNew, err
 	}
 	began := s.Now()
 	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(found, read), began)
@@ -108,7 +108,7 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 			return false, fmt.Errorf("cancel removal of domain: %w", failed)
 		}
 	}
-	return madeAnew, err
+	return mayBeNew, err
 }
 
 // removeTries is how often the platform is asked to remove a domain while the outcome is unknown.
