@@ -30,8 +30,8 @@ type SendPolicies interface {
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
-	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, and
-	// the scopes whose rules block a mailbox. It fails with tenant_not_found.
+	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of
+	// orphan rules, and the scopes whose rules block a mailbox. It fails with tenant_not_found.
 	ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
@@ -73,6 +73,10 @@ type SendRuns interface {
 	SendBoxes(ctx context.Context, r SendRun, since time.Time) ([]SendBox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
+	// SaveOrphanRules stores the names of orphan rules: managed rules that a pass found and whose
+	// scopes ScopesWithRules does not list. They come from an earlier connection of the tenant.
+	// ScopesWithRules lists their scopes until SaveChanges gets them as emptied. It may be repeated.
+	SaveOrphanRules(ctx context.Context, r SendRun, ruleNames []string) (held bool, err error)
 	// SaveIntents replaces the stored intents of the tenant with the changes that a pass is about
 	// to make at the platform. Deleted mailboxes are ignored. An intent is deleted with its
 	// mailbox.
@@ -147,7 +151,8 @@ type SendChanges struct {
 	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, and all other
 	// intents of the tenant are deleted.
 	Open []string
-	// Emptied lists scopes that have no policy in force and whose rules block no mailbox. If the
-	// domain of such a scope no longer exists, SaveChanges deletes the stored policy.
+	// Emptied lists scopes that have no policy in force and whose rules block no mailbox.
+	// SaveChanges deletes their orphan rules. If the domain of such a scope no longer exists,
+	// SaveChanges also deletes the stored policy.
 	Emptied []string
 }

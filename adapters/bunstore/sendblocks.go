@@ -74,6 +74,9 @@ func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendCh
 		if err := deleteOrphanPolicies(ctx, tx, state, r.Tenant, c.Emptied); err != nil {
 			return err
 		}
+		if err := deleteOrphanRules(ctx, tx, state, c.Emptied); err != nil {
+			return err
+		}
 		if err := dropIntents(ctx, tx, state, c.Open); err != nil {
 			return err
 		}
@@ -155,6 +158,42 @@ func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, 
 	}
 	_, err := deletePolicies(ctx, id, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
 		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT "+domainOfPolicy))
+	return err
+}
+
+// orphanRuleRow is a managed rule from an earlier connection of a tenant. The rule may still block
+// mailboxes.
+type orphanRuleRow struct {
+	bun.BaseModel `bun:"table:orphan_rules,alias:orp"`
+
+	AccountID string `bun:",pk"`
+	TenantID  string `bun:",pk"`
+	RuleName  string `bun:",pk"`
+}
+
+// SaveOrphanRules implements ports.SendRuns.
+func (s *Store) SaveOrphanRules(ctx context.Context, r ports.SendRun, ruleNames []string) (bool, error) {
+	return s.inSendRun(ctx, "save orphan rules", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		rows := make([]orphanRuleRow, 0, len(ruleNames))
+		for _, name := range ruleNames {
+			rows = append(rows, orphanRuleRow{AccountID: state.AccountID, TenantID: state.TenantID, RuleName: storedText(name)})
+		}
+		_, err := tx.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(ctx)
+		return err
+	})
+}
+
+// deleteOrphanRules deletes the orphan rules of the scopes.
+func deleteOrphanRules(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
+	if len(scopes) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(scopes))
+	for _, scope := range scopes {
+		names = append(names, sendlimit.RuleName(scope))
+	}
+	_, err := tx.NewDelete().Model((*orphanRuleRow)(nil)).Where("orp.account_id = ?", state.AccountID).Where("orp.tenant_id = ?", state.TenantID).
+		Where("orp.rule_name IN (?)", bun.List(names)).Exec(ctx)
 	return err
 }
 

@@ -226,6 +226,32 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 	})
 }
 
+// An orphan rule has a scope until it is emptied. The rule of a domain that is too long for the name
+// of the rule has one scope, that of its policy if there is one.
+func TestOrphanRulesAreKnownUntilEmptied(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, fixture.owner, 2)
+		run := fixture.claim(t, s)
+		long := strings.Repeat("long-", 12) + "a.test"
+		rules := []string{sendlimit.RuleName("gone.test"), sendlimit.RuleName(long), sendlimit.RuleName(sendlimit.TenantWide)}
+		truncated := sendlimit.ScopeOfRule(sendlimit.RuleName(long))
+		for range 2 {
+			requireHeld(t, "save", true)(s.SaveOrphanRules(t.Context(), run, rules))
+		}
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", truncated)
+		requireScopesWithRules(t, s, fixture.owner, other.guid)
+		addDomain(t, s, fixture.owner, fixture.guid, long)
+		setPolicy(t, s, fixture.owner, fixture.guid, long, 5)
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, "gone.test", long)
+		requireHeld(t, "another tenant's", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{Emptied: []string{"gone.test"}}))
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{sendlimit.TenantWide, long}}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, "gone.test", long)
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), run, ports.SendChanges{Emptied: []string{"gone.test"}}))
+		requireScopesWithRules(t, s, fixture.owner, fixture.guid, long)
+	})
+}
+
 func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -201,16 +202,18 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 
 // ScopesWithRules implements ports.SendPolicies.
 func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
-	var rows []struct{ Scope sql.NullString }
+	var rows []struct{ Scope, OrphanRule sql.NullString }
 	err := s.db.Run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		owner, guid := accountKey(owner), ident.ParseOrZero(string(id))
-		ruled := db.NewSelect().TableExpr("send_policies AS sp").Column("sp.tenant_id", "sp.scope").
+		ruled := db.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.tenant_id, sp.scope, NULL AS orphan_rule").
 			Where("sp.account_id = ?", owner).Where("sp.tenant_id = "+tenantOfRun, owner, guid).
 			Union(db.NewSelect().TableExpr("mailbox_blocks AS mb").Join(mailboxOfBlock).
-				Column("m.tenant_id", "mb.scope").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid))
+				ColumnExpr("m.tenant_id, mb.scope, NULL").Where("mb.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid)).
+			Union(db.NewSelect().TableExpr("orphan_rules AS orp").ColumnExpr("orp.tenant_id, NULL, orp.rule_name").
+				Where("orp.account_id = ?", owner).Where("orp.tenant_id = "+tenantOfRun, owner, guid))
 		return db.NewSelect().TableExpr("tenants AS t").Join("LEFT JOIN (?) AS r ON r.tenant_id = t.id", ruled).
-			ColumnExpr("r.scope").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
+			ColumnExpr("r.scope, r.orphan_rule").Where("t.account_id = ?", owner).Where("t.guid = ?", guid).
 			OrderExpr("r.scope").Scan(ctx, &rows)
 	})
 	if err == nil && len(rows) == 0 {
@@ -222,5 +225,12 @@ func (s *Store) ScopesWithRules(ctx context.Context, owner access.AccountID, id 
 			scopes = append(scopes, r.Scope.String)
 		}
 	}
+	for _, r := range rows {
+		hasRule := func(scope string) bool { return sendlimit.RuleName(scope) == r.OrphanRule.String }
+		if r.OrphanRule.Valid && !slices.ContainsFunc(scopes, hasRule) {
+			scopes = append(scopes, sendlimit.ScopeOfRule(r.OrphanRule.String))
+		}
+	}
+	slices.Sort(scopes)
 	return scopes, err
 }

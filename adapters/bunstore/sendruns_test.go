@@ -134,6 +134,7 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 		}
 		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
 		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
+		requireHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), run, []string{sendlimit.RuleName("a.test")}))
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())

@@ -91,6 +91,11 @@ func (m crashingRuns) SaveCounts(ctx context.Context, r ports.SendRun, c ports.S
 	return held, err
 }
 
+func (m crashingRuns) SaveOrphanRules(ctx context.Context, r ports.SendRun, names []string) (held bool, err error) {
+	err = m.step("SaveOrphanRules", false, func() error { held, err = m.SendRuns.SaveOrphanRules(ctx, r, names); return err })
+	return held, err
+}
+
 func (m crashingRuns) SaveIntents(ctx context.Context, r ports.SendRun, all []sendlimit.Change) (held bool, err error) {
 	err = m.step("SaveIntents", false, func() error { held, err = m.SendRuns.SaveIntents(ctx, r, all); return err })
 	return held, err

@@ -5,7 +5,6 @@ package enforcement
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -30,13 +29,8 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err != nil {
 		return due, err
 	}
-	if a.ruledScopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant); err != nil {
+	if a.ruledScopes, err = p.scopesWithRules(ctx); err != nil {
 		return due, err
-	}
-	if len(a.ruledScopes) > 0 { // without ruled scopes no rule blocks a mailbox: the first pass emptied the rules that it found
-		if _, err := p.listRules(ctx); err != nil {
-			return due, fmt.Errorf("read rules: %w", err)
-		}
 	}
 	if a.boxes, err = p.countedBoxes(ctx); err != nil {
 		return due, err

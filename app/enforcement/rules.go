@@ -52,7 +52,7 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 // already correct and that the decision does not change. It returns the joined errors of the rules
 // that could not be set.
 func (a *applier) applyRules(ctx context.Context) (err error) {
-	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
+	for _, scope := range a.Order(a.ruledScopes) {
 		setErr := a.setRule(ctx, scope)
 		if errors.Is(setErr, lease.ErrLost) {
 			return setErr
@@ -64,18 +64,33 @@ func (a *applier) applyRules(ctx context.Context) (err error) {
 	return err
 }
 
-// orphanScopes returns the scopes that have a managed rule but no stored policy. Such a rule
+// scopesWithRules returns the scopes that may have a managed rule. The first pass and every pass
+// with such a scope list the tenant's rules. A listed rule of an unknown scope is an orphan: it
 // remains from an earlier connection of the tenant, or was created while its policy was being
-// deleted.
-func (a *applier) orphanScopes() (scopes []string) {
-	for _, r := range a.foundRules {
-		if scope := sendlimit.ScopeOfRule(r.Name); !slices.ContainsFunc(a.ruledScopes, func(known string) bool {
-			return sendlimit.RuleName(known) == sendlimit.RuleName(scope)
-		}) {
-			scopes = append(scopes, scope)
+// deleted. scopesWithRules stores orphan rules before it returns their scopes. If this pass then
+// fails to empty an orphan rule, later passes still know its scope.
+func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error) {
+	scopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
+	if err != nil || len(scopes) == 0 && !p.Mark.IsZero() {
+		return scopes, err
+	}
+	rules, err := p.listRules(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read rules: %w", err)
+	}
+	var orphans []string
+	for _, r := range rules {
+		if !slices.ContainsFunc(scopes, func(scope string) bool { return strings.EqualFold(sendlimit.RuleName(scope), r.Name) }) {
+			orphans = append(orphans, strings.ToLower(r.Name))
 		}
 	}
-	return scopes
+	if len(orphans) == 0 {
+		return scopes, nil
+	}
+	if err := leaseError(p.Runs.SaveOrphanRules(ctx, p.SendRun, orphans)); err != nil {
+		return nil, err
+	}
+	return p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
 }
 
 // setRule sets the rule of one scope. If a mailbox moves from this rule to a rule that could not be

@@ -145,3 +145,37 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 		})
 	}
 }
+
+// A rule of an earlier connection is emptied even if the first pass cannot change it, or ends after it
+// has stored its mark. The tenant has no limit, so only the stored orphan makes later passes read
+// the rules.
+func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
+	for name, fail := range map[string]func(*fixture, *testing.T){
+		"refused": func(fx *fixture, t *testing.T) {
+			fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Down, Times: 1})
+			if fx.run(t) == nil {
+				t.Fatal("the pass did not report that the rule was not emptied")
+			}
+		},
+		"killed": func(fx *fixture, t *testing.T) { fx.runCrashingAt(t, &crashPlan{at: "Block"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fx := newFixture(t)
+			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(one), Enabled: true, Lists: []string{fx.boxes[0].Address}})
+			fail(fx, t)
+			if len(fx.ruleList(t, one)) == 0 {
+				t.Fatal("the first pass emptied the rule")
+			}
+			fx.advance(sendlimit.MaxInterval)
+			must(t, fx.run(t))
+			if list := fx.ruleList(t, one); len(list) != 0 {
+				t.Errorf("the rule still blocks %q", list)
+			}
+			reads := fx.fake.Calls("Rules")
+			must(t, fx.run(t))
+			if fx.fake.Calls("Rules") != reads {
+				t.Error("a pass reads the rules although all are empty")
+			}
+		})
+	}
+}

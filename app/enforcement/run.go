@@ -5,7 +5,6 @@ package enforcement
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -139,12 +138,9 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 		return due, err
 	}
 	p.day = sendlimit.DayOf(p.now, p.zone)
-	// The first pass lists the rules before it stores a mark. applyRules can then empty rules that
-	// remain from an earlier connection of the tenant. Later passes list the rules only if a scope
-	// may have one.
-	if p.Mark.IsZero() {
-		if _, err := p.listRules(ctx); err != nil {
-			return due, fmt.Errorf("read rules: %w", err)
+	if p.Mark.IsZero() { // the first pass stores the orphan rules before it stores a mark
+		if _, err := p.scopesWithRules(ctx); err != nil {
+			return due, err
 		}
 	}
 	countErr := p.count(ctx)

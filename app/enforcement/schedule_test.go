@@ -184,7 +184,7 @@ func TestPassesWaitForASlot(t *testing.T) {
 func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busyPlatform{answers: make(chan struct{})}
-		r := &enforcement.Runner{Runs: b, Platform: b, Now: time.Now}
+		r := &enforcement.Runner{Runs: b, Policies: b, Platform: b, Now: time.Now}
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
@@ -208,6 +208,7 @@ func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 // claimed.
 type busyPlatform struct {
 	ports.SendRuns
+	ports.SendPolicies
 	ports.MailPlatform
 	ports.MailTenant
 
@@ -233,4 +234,8 @@ func (b *busyPlatform) Rules(context.Context) ([]sendlimit.Rule, error) {
 	b.asked.Add(1)
 	<-b.answers
 	return nil, &outcome.Error{Kind: outcome.Down}
+}
+
+func (b *busyPlatform) ScopesWithRules(context.Context, access.AccountID, tenant.GUID) ([]string, error) {
+	return nil, nil
 }
