@@ -42,7 +42,7 @@ type AuditChains interface {
 	// because their requests still run. It returns the number of added entries.
 	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
 	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if the
-	// entry q.Before was deleted.
+	// entry q.Before was deleted, and with invalid_request if the account never had this entry.
 	AuditEntries(ctx context.Context, owner access.AccountID, q EntryQuery) (EntryPage, error)
 	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. If after
 	// is 0, the list begins with the oldest entry that is kept.

@@ -4,6 +4,8 @@ package bunstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -241,12 +243,14 @@ func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, wanted
 		rows = nil
 		query := tx.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).OrderExpr("ae.sequence DESC").Limit(int64(wanted.Limit) + 1)
 		if wanted.Before > 0 {
-			dropped, err := tx.NewSelect().Model((*chainRow)(nil)).Where("ac.account_id = ?", accountKey(owner)).
-				Where("ac.dropped_sequence >= ?", wanted.Before).Exists(ctx)
-			if err != nil {
+			var chain chainRow
+			err := tx.NewSelect().Model(&chain).Where("ac.account_id = ?", accountKey(owner)).Scan(ctx)
+			switch {
+			case err != nil && !errors.Is(err, sql.ErrNoRows):
 				return err
-			}
-			if dropped {
+			case wanted.Before > chain.LastSequence:
+				return cursorAfterEnd("the audit")
+			case wanted.Before <= chain.DroppedSequence:
 				return fault.CursorExpired.With("the entries after this cursor are kept no longer")
 			}
 			query = query.Where("ae.sequence < ?", wanted.Before)

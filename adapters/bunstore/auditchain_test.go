@@ -442,7 +442,7 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 	})
 }
 
-func TestCursorsOfDroppedEntriesExpire(t *testing.T) {
+func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		addEntries(t, s, owner, 4, nil)
@@ -454,6 +454,11 @@ func TestCursorsOfDroppedEntriesExpire(t *testing.T) {
 		}
 		if page, err := s.AuditEntries(t.Context(), owner, ports.EntryQuery{Before: 4, Limit: 1}); err != nil || len(page.Entries) != 0 || page.More {
 			t.Errorf("the oldest entry as cursor: %+v, %v", page, err)
+		}
+		for account, before := range map[access.AccountID]int64{owner: 7, newAccount(t, s, "bob"): 2} {
+			if _, err := s.AuditEntries(t.Context(), account, ports.EntryQuery{Before: before, Limit: 1}); !errors.Is(err, fault.InvalidRequest) {
+				t.Errorf("an entry that the account never had as cursor: %v", err)
+			}
 		}
 	})
 }

@@ -179,11 +179,11 @@ func (s *Store) signalEvents() {
 	}
 }
 
-// cursorAfterEnd returns the error for a cursor after the end of the log. Such a cursor was issued
-// to a different account, or before the database was restored from a backup. A reader with such a
-// cursor would miss all events up to the cursor.
-func cursorAfterEnd() error {
-	const problem = "the cursor is after the end of the log of this account; begin without a cursor"
+// cursorAfterEnd returns the error for a cursor after the end of a list of the account, such as
+// "the log". Such a cursor was issued to a different account, or before the database was restored
+// from a backup. A reader of the log with such a cursor would miss all events up to the cursor.
+func cursorAfterEnd(list string) error {
+	problem := "the cursor is after the end of " + list + " of this account; begin without a cursor"
 	return fault.InvalidRequest.At(problem, fault.Field{Name: "after", Message: problem})
 }
 
@@ -207,7 +207,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 		case after < log.DroppedSequence:
 			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
 		case after > log.LastSequence:
-			return cursorAfterEnd()
+			return cursorAfterEnd("the log")
 		}
 		rows, err := s.eventsAfter(ctx, tx, log, after, q)
 		if err != nil {

@@ -238,6 +238,7 @@ var redundant = map[string]string{
 	`"(" + "dj.run_id IN (?)"`:                                                                  "jobs of other runs are ignored",
 	`"(" + "d.records->>'Drifted' <> ''"`:                                                       "a domain without drift adds no kind",
 	`&known); err != nil { -> "(" + "ev.id`:                                                     "stored events that are not recorded again are ignored",
+	`Limit(int64(wanted.Limit) + 1) -> int64(1 << 30)`:                                          "the page is cut to its limit after the query",
 	`to). -> "(" + "ec.starts >= ?"`:                                                            "older hours follow the hours of the day in which the page begins",
 	`"(" + "ms.settled <> EXCLUDED.settled`:                                                     "the condition only avoids writing what is stored",
 }

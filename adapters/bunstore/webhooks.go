@@ -273,7 +273,7 @@ func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, f
 			}
 		}
 		if position > log.LastSequence {
-			return cursorAfterEnd()
+			return cursorAfterEnd("the log")
 		}
 		if position < log.DroppedSequence {
 			return fault.CursorExpired.With("events after this cursor are kept no longer")
