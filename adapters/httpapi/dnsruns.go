@@ -71,7 +71,7 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
-			"that was `action_required` gets its full time limit again.",
+			"that was `action_required` gets its full time limit again. If the action concerned the DNS, the job plans the zone again.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetried, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, retriedOf, func(ctx context.Context, who access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {

@@ -6,7 +6,7 @@
 //   - describe.go: the description, and how a provider is created from a connection. Start here.
 //   - provider.go: the four operations of a DNS provider.
 //   - call.go: one request to the API, and the meaning of its status.
-//   - simulator: a stand-in for the API in tests and in `tenantry dev`.
+//   - simulator: a program that imitates the API in tests and in `tenantry dev`.
 package main
 
 import (

@@ -7,7 +7,7 @@
 //   - consent.go: how an administrator lets the application into a tenant.
 //   - tenant.go, mailserver.go, mailboxes.go, sending.go: the operations of one tenant.
 //   - call.go: one request to the API, and the meaning of its status and of its error codes.
-//   - simulator: a stand-in for the API in tests and in `tenantry dev`.
+//   - simulator: a program that imitates the API in tests and in `tenantry dev`.
 package main
 
 import (
