@@ -307,7 +307,7 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 				t.Fatalf("another entry: %+v", e)
 			}
 			w := want[i]
-			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Done, e.PreviousHash, e.Hash
+			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
 			if e != w {
 				t.Errorf("got  %+v\nwant %+v", e, w)
 			}

@@ -52,7 +52,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 			},
 		} {
 			ctx, seen := watchEffects(t)
-			if err := act(ctx); err != nil && fault.Of(err).Code == fault.InternalError {
+			if err := act(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if seen().Changed {

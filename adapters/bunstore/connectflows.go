@@ -103,7 +103,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 func administratorEntry(action audit.Action, address, guid string) audit.Entry {
 	return audit.Entry{
 		Actor: audit.Actor{Type: audit.Member, ID: address, Name: address}, Action: action, Tenant: tenant.GUID(guid),
-		Subject: audit.Subject{Type: string(event.Tenant), ID: guid}, Outcome: audit.Done,
+		Subject: audit.Subject{Type: string(event.Tenant), ID: guid}, Outcome: audit.Succeeded,
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 // does not log the panic's value, because it can contain an OAuth code.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
-		e := panics.Of(p)
+		e := panics.ErrorOf(p)
 		c.Log.ErrorContext(r.Context(), "panic in a page", "type", e.Type, "stack", e.Stack)
 		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"), tenants.Origin{})
 	}

@@ -190,7 +190,7 @@ func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 		}
 	}))
 	got := env.readForPlan(three)
-	if !got.Complete || got.Warnings != nil || got.Agreeing() != 3 {
+	if !got.Complete || got.Warnings != nil || got.ServersAgreeing() != 3 {
 		t.Fatalf("%q, %v, %v", got.Reason, got.Warnings, got.Servers)
 	}
 }

@@ -264,7 +264,7 @@ func readOf(s dns.ZoneRead) planRead {
 	if why == "" && len(s.Warnings) > 0 {
 		why = s.Warnings[0]
 	}
-	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.Asked(), NameserversAgreeing: s.Agreeing()}
+	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.ServersAsked(), NameserversAgreeing: s.ServersAgreeing()}
 }
 
 func desiredOf(d dns.Desired) desiredRecord {

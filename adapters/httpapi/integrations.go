@@ -323,7 +323,7 @@ func deletedIntegrationOf(i integration.Integration) deletedIntegration {
 		Message: "The credential and the connections of the integration were removed. The sending platform was not called: accounts that are connected there stay connected."}
 }
 
-func eligibleOf(e integration.Eligible) eligibleMailbox {
+func eligibleOf(e integration.EligibleMailbox) eligibleMailbox {
 	m := e.Mailbox
 	return eligibleMailbox{MailboxID: m.ID, TenantID: string(m.TenantGUID), TenantName: m.TenantName, DomainName: m.DomainName,
 		DisplayName: m.DisplayName, PrimarySMTP: m.Address, AccountEnabled: m.AccountEnabled, Managed: m.Provisioned,

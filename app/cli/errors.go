@@ -79,12 +79,12 @@ func ExitCode(err error) int {
 		return ExitUsage
 	case errors.As(err, &external):
 		return ExitExternal
-	case outcome.Of(err) == outcome.Refused:
+	case outcome.KindOf(err) == outcome.Refused:
 		return ExitRefused
-	case outcome.Of(err) != 0:
+	case outcome.KindOf(err) != 0:
 		return ExitExternal
 	}
-	switch fault.Of(err).Code.Kind {
+	switch fault.ErrorOf(err).Code.Kind {
 	case fault.NotFound:
 		return ExitNotFound
 	case fault.Unavailable, fault.Timeout, fault.BadGateway:

@@ -125,7 +125,7 @@ func check(ctx context.Context, provider ports.DNSProvider) (zones int, err erro
 		zones, err = provider.Check(ctx)
 		return err
 	})
-	if outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
+	if outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
 		return 0, credentialRejected(err)
 	}
 	return zones, err
@@ -143,7 +143,7 @@ func call(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := step(ctx)
-	if outcome.Of(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}
 	return err

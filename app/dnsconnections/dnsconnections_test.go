@@ -158,7 +158,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"good", "10000000-0000-4000-8000-000000000000", fault.AccountNotFound},
 	} {
 		_, err := f.Add(t.Context(), dnsconnections.New{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
-		if fault.Of(err).Code != tt.want || len(f.stored(t)) != 0 {
+		if fault.ErrorOf(err).Code != tt.want || len(f.stored(t)) != 0 {
 			t.Errorf("%s: %v, stored %v", tt.token, err, f.stored(t))
 		}
 	}

@@ -107,7 +107,7 @@ func observation(err error) provisioning.Observation {
 }
 
 func notVisible(err error) bool {
-	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.Of(err) == outcome.NotReady
+	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.KindOf(err) == outcome.NotReady
 }
 
 // validate checks that all records are published and that the platform signs the domain.

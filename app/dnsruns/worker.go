@@ -123,7 +123,7 @@ func (c *claim) runJob(ctx context.Context) error {
 func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
-			e := panics.Of(p)
+			e := panics.ErrorOf(p)
 			o = provisioning.Observation{Err: e}
 			decided, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 			_ = c.save(ctx, decided)
@@ -145,7 +145,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 }
 
 func isInternal(err error) bool {
-	return err != nil && outcome.Of(err) == 0 && fault.Of(err).Code.Kind == fault.Internal
+	return err != nil && outcome.KindOf(err) == 0 && fault.ErrorOf(err).Code.Kind == fault.Internal
 }
 
 // timeoutAsUnknown turns the error of a step that timed out into an unknown outcome.

@@ -153,7 +153,7 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 	if err != nil {
 		return fmt.Errorf("release domain: %w", err)
 	}
-	if outcome.Of(cause) == outcome.NotReady {
+	if outcome.KindOf(cause) == outcome.NotReady {
 		return fault.ProviderTimeout.With("the mail platform has not finished adding the domain yet")
 	}
 	return s.RecordLostConsent(ctx, owner, id, cause)

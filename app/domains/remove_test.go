@@ -28,7 +28,7 @@ func (h *fixture) discover(t *testing.T) {
 	found, err := h.fake.For(guid).Domains(t.Context())
 	must(t, err)
 	now := time.Now()
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: now, At: now, Domains: domain.Listed(found)}))
+	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
 }
 
 func (h *fixture) isStored(t *testing.T) bool {

@@ -216,10 +216,10 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
 	record, _ := dns.Verification(h.stored(t).Verification)
-	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.Of(err).Detail, want) {
-		t.Errorf("it says %q, want %q", fault.Of(err).Detail, want)
+	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.ErrorOf(err).Detail, want) {
+		t.Errorf("it says %q, want %q", fault.ErrorOf(err).Detail, want)
 	}
-	if outcome.Of(err) != outcome.NotReady && outcome.Of(err) != outcome.Refused {
+	if outcome.KindOf(err) != outcome.NotReady && outcome.KindOf(err) != outcome.Refused {
 		t.Errorf("the outcome is lost: %v", err)
 	}
 }

@@ -72,7 +72,7 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 	if err != nil {
 		return err
 	}
-	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.Share(health.Verified, interval))
+	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.ReadsPerTick(health.Verified, interval))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 		return nil // a later sweep schedules the domain again
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
-	if err == nil && d.Due(w.Now()) {
+	if err == nil && d.IsDue(w.Now()) {
 		if err = w.read(ctx, wakeup.Account, &d); err == nil {
 			_, err = reconcile.Save(ctx, w.Domains, wakeup.Account, d)
 		}
@@ -122,7 +122,7 @@ func checkOf(zoneRead dns.ZoneRead) Check {
 	switch {
 	case zoneRead.Complete:
 		return CheckReliable
-	case zoneRead.Silent():
+	case zoneRead.AllServersSilent():
 		return CheckSilent
 	default:
 		return CheckUnreliable
@@ -169,7 +169,7 @@ func (b *resolverBackoff) active(now time.Time) bool {
 func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) (suspect bool, probes []answeringDomain) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if zoneRead.Silent() {
+	if zoneRead.AllServersSilent() {
 		b.silent++
 		return b.silent >= maxSilentReads, b.answering
 	}
@@ -200,7 +200,7 @@ func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRe
 		return
 	}
 	for _, d := range probes {
-		if probe, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !probe.Silent() {
+		if probe, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !probe.AllServersSilent() {
 			w.backoff.record(d.owner, probe)
 			return
 		}

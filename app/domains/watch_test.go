@@ -170,7 +170,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	for range int(domain.RereadInterval / tick) {
 		began := time.Now()
 		woken := w.tick(t, tick)
-		if len(woken) > domain.Share(domains, tick) {
+		if len(woken) > domain.ReadsPerTick(domains, tick) {
 			t.Fatalf("a tick woke %d of %d", len(woken), domains)
 		}
 		for i, wakeup := range woken {

@@ -28,7 +28,7 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.Held(s.Now()) // replaces a verification stored with Held
+			d.Observed.Verified = observation.HeldUntil(s.Now()) // replaces a verification stored with HeldUntil
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
@@ -64,13 +64,13 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		found, err := platform.VerifyDomain(ctx, d.Name)
 		verified = d.WithPlatformState(found, s.Now())
-		verified.Observed.Verified = observation.Held(verified.Observed.State)
+		verified.Observed.Verified = observation.HeldUntil(verified.Observed.State)
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		began := s.Now()
 		found, err := FetchDomain(ctx, platform, d.Name)
 		verified = d.WithPlatformState(found, began)
-		verified.Observed.Verified = observation.Held(began)
+		verified.Observed.Verified = observation.HeldUntil(began)
 		return found.Verified, err
 	})
 	return verified, err
@@ -100,7 +100,7 @@ func nameExpectedRecord(d domain.Domain, cause error) error {
 	if !found {
 		return cause
 	}
-	detail := strings.TrimSuffix(fault.Of(cause).Detail, ".")
+	detail := strings.TrimSuffix(fault.ErrorOf(cause).Detail, ".")
 	return fmt.Errorf("%w (%w)", fault.VerificationFailed.With("%s. It expects this record: %s at %s with the content %s", detail, expected.Type, expected.Name, expected.Value()), cause)
 }
 

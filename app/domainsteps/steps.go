@@ -55,8 +55,8 @@ func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID stri
 	return err
 }
 
-// EnableMail enables the e-mail service of a verified domain. It fails with exchange_not_ready
-// until the tenant's mail server is prepared.
+// EnableMail enables the e-mail service of a verified domain. It fails with
+// exchange_bootstrap_not_ready until the tenant's mail server is prepared.
 func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID
 }
 
 // EnsureSigning makes the platform create the DKIM records of a domain. It fails with
-// exchange_not_ready, or with dkim_not_ready if the records do not exist yet.
+// exchange_bootstrap_not_ready, or with dkim_not_ready if the records do not exist yet.
 func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
@@ -86,7 +86,7 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 }
 
 // StartSigning enables DKIM signing if the DKIM records are visible in the DNS. It does nothing
-// when the stored state says that signing is enabled. It fails with exchange_not_ready or
+// when the stored state says that signing is enabled. It fails with exchange_bootstrap_not_ready or
 // dkim_not_ready.
 func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
@@ -100,8 +100,8 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 }
 
 // Signs returns whether the platform signs the domain of a survey. It stores the DNS state of the
-// survey, together with the platform's answer if there is one. It fails with exchange_not_ready or
-// an error of the platform or the store.
+// survey, together with the platform's answer if there is one. It fails with
+// exchange_bootstrap_not_ready or an error of the platform or the store.
 func (s *Steps) Signs(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
 	t, err := s.loadReachable(ctx, owner, survey.Domain)
 	if err == nil {
@@ -132,7 +132,8 @@ func (s *Steps) loadReachable(ctx context.Context, owner access.AccountID, d dom
 	return t, err
 }
 
-// CheckMailServerReady fails with exchange_not_ready if the tenant's mail server is not prepared.
+// CheckMailServerReady fails with exchange_bootstrap_not_ready if the tenant's mail server is not
+// prepared.
 func CheckMailServerReady(t tenant.Tenant) error {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")

@@ -255,7 +255,7 @@ func (m zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 		return err
 	}
 	if dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
-		return dns.Changed()
+		return dns.ChangedError()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)
 	return err

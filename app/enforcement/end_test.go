@@ -107,7 +107,7 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 				lift := fx.fake.Fail(fake.Fault{Method: method, Kind: outcome.Unknown, AfterEffect: after})
 				_, err := fx.end(t, one)
 				lift()
-				if outcome.Of(err) != outcome.Unknown {
+				if outcome.KindOf(err) != outcome.Unknown {
 					t.Fatalf("%s: got %v", method, err)
 				}
 				if pass {

@@ -54,7 +54,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := a.saveChanges(ctx); err != nil {
 		return due, err
 	}
-	return sendlimit.Next(p.Tenant, a.limits, a.boxes, p.day, p.now), err
+	return sendlimit.NextEvaluation(p.Tenant, a.limits, a.boxes, p.day, p.now), err
 }
 
 // reconcileIntents finds out which intents of an interrupted pass took effect, and records them. It
@@ -96,7 +96,7 @@ func (a *applier) saveChanges(ctx context.Context) error {
 	for _, change := range a.Changes {
 		switch {
 		case a.unknownOutcome(change):
-			changes.Open = append(changes.Open, change.Box)
+			changes.Open = append(changes.Open, change.MailboxID)
 		case change.Action == sendlimit.Unblocked || a.isListed(change):
 			changes.Done = append(changes.Done, change)
 		}
@@ -131,7 +131,7 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 // isListed reports whether the decision put the mailbox on the list of a rule. It returns false for
 // a missing mailbox and for a scope that was created during this pass.
 func (a *applier) isListed(c sendlimit.Change) bool {
-	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.Lists[c.Scope], c.Event.Address)
+	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }
 
 // reportChanges calls Changed once for each change.

@@ -55,7 +55,7 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 		}
 		defer func() { <-slots }()
 		err := r.Run(ctx, w.Account, tenant.GUID(w.ID))
-		if outcome.Of(err) != 0 {
+		if outcome.KindOf(err) != 0 {
 			return nil // the tenant is due again soon
 		}
 		return err

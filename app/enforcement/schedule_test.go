@@ -188,7 +188,7 @@ func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
-				if err := r.Run(t.Context(), "", guid); outcome.Of(err) != outcome.Down {
+				if err := r.Run(t.Context(), "", guid); outcome.KindOf(err) != outcome.Down {
 					t.Errorf("a pass: %v", err)
 				}
 			})

@@ -66,10 +66,10 @@ func check(ctx context.Context, platform ports.SendingPlatform) (reach integrati
 // nameCredential adds the name of the invalid field, api_key, to an invalid_request of the
 // platform. It returns any other error unchanged.
 func nameCredential(err error) error {
-	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
+	if outcome.KindOf(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err
 	}
-	detail := fault.Of(err).Detail
+	detail := fault.ErrorOf(err).Detail
 	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
 }
 

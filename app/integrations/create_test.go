@@ -183,7 +183,7 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	for _, i := range []integration.Integration{other, same, moved} {
 		must(t, fx.store.AddIntegration(t.Context(), i, sealed, nil))
 		var unreadable integrations.Unreadable
-		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.Of(err).Code != fault.InternalError {
+		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
 			t.Errorf("%+v: %v", i, err)
 		}
 	}

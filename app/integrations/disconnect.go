@@ -74,7 +74,7 @@ type removal struct {
 	*Service
 	platform    ports.SendingPlatform
 	integration integration.Integration
-	eligible    integration.Eligible
+	eligible    integration.EligibleMailbox
 	connection  integration.Connection // as stored
 	answer      ports.Answer[Disconnected]
 }
@@ -102,7 +102,7 @@ func (r *removal) run(ctx context.Context) (Disconnected, error) {
 // `disconnecting`, unless the mailbox is connected through a different integration.
 func (r *removal) removeAccount(ctx context.Context, id string) (Disconnected, error) {
 	before := r.connection
-	if !r.eligible.Elsewhere {
+	if !r.eligible.HeldElsewhere {
 		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting), nil); err != nil {
 			return Disconnected{}, err
 		}
@@ -160,7 +160,7 @@ func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error
 	if err != nil {
 		return Disconnected{}, err
 	}
-	if err := r.save(ctx, r.connection.Gone("", r.now()), completion); err != nil {
+	if err := r.save(ctx, r.connection.WithoutAccount("", r.now()), completion); err != nil {
 		return Disconnected{}, err
 	}
 	return d, nil

@@ -224,11 +224,11 @@ func (fx *fixture) sweep(t *testing.T, kind string) {
 // refused checks that an error has a published code and does not contain the credential.
 func refused(t *testing.T, err error, want fault.Code) *fault.Error {
 	t.Helper()
-	if fault.Of(err).Code != want {
+	if fault.ErrorOf(err).Code != want {
 		t.Fatalf("%v, want %s", err, want.Name)
 	}
 	if strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("%v contains the credential", err)
 	}
-	return fault.Of(err)
+	return fault.ErrorOf(err)
 }

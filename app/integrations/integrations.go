@@ -151,7 +151,7 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (V
 
 // Mailboxes returns the mailboxes that tenantry created, with their connections through the
 // integration. It fails with integration_not_found.
-func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id string) ([]integration.Eligible, error) {
+func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id string) ([]integration.EligibleMailbox, error) {
 	return s.Connections.Eligible(ctx, owner, id)
 }
 

@@ -34,7 +34,7 @@ type listing struct {
 	seenCursors map[string]bool
 }
 
-func newListing(mailboxes []integration.Eligible) *listing {
+func newListing(mailboxes []integration.EligibleMailbox) *listing {
 	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
 	// If the address of one mailbox is the principal name of another, the address wins.
 	for i, e := range mailboxes {
@@ -111,7 +111,7 @@ const (
 type accountRead struct {
 	*listing // nil before the read has started
 
-	mailboxes []integration.Eligible
+	mailboxes []integration.EligibleMailbox
 	began     time.Time
 	// resumable is true if a later refresh may continue the read.
 	resumable bool
@@ -121,7 +121,7 @@ type accountRead struct {
 
 // continueAfter reports whether a later refresh is to continue the read, and after which pause.
 func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later bool) {
-	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.Of(r.cause) != outcome.Throttled {
+	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
 		return 0, false
 	}
 	after = max(outcome.RetryAfter(r.cause), minPause)

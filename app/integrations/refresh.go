@@ -67,8 +67,8 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	// If the platform throttles a later page and no refresh continues the listing, tenantry cannot
 	// read the whole list. Only then is throttling an error of the integration.
 	_, later := read.continueAfter(s.now())
-	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
-		if err := s.saveObserved(ctx, i.Erred(read.requestedAt)); err != nil {
+	if outcome.KindOf(cause) != outcome.Throttled || read.pages > 0 && !later {
+		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {
 			return Refreshed{}, errors.Join(cause, err)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		if read.found[index].Exists() {
 			result.Count(e.Connection, e.Connection, false)
 		} else {
-			result.Unread(e.Connection)
+			result.CountUnread(e.Connection)
 		}
 	}
 	return result, nil
@@ -96,7 +96,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	if err != nil {
 		return Refreshed{}, err
 	}
-	current := make(map[string]integration.Eligible, len(stored))
+	current := make(map[string]integration.EligibleMailbox, len(stored))
 	for _, e := range stored {
 		current[e.Mailbox.ID] = e
 	}
@@ -120,7 +120,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 			c.ID, c.IntegrationID, c.MailboxID = id, i.ID, e.Mailbox.ID
 		}
 		changes = append(changes, c)
-		if drift, drifted := integration.Drifted(e.Connection, c); drifted {
+		if drift, drifted := integration.DriftBetween(e.Connection, c); drifted {
 			drifts = append(drifts, drift)
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	if err != nil {
 		return Refreshed{}, err
 	}
-	i = i.Succeeded(read.requestedAt)
+	i = i.AfterSuccess(read.requestedAt)
 	i.RefreshedAt = s.now()
 	i.UpdatedAt = i.RefreshedAt
 	err = reconcile.Store(ctx, func(ctx context.Context) error {

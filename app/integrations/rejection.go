@@ -16,7 +16,7 @@ import (
 
 // credentialRejected reports whether the platform rejected the credential.
 func credentialRejected(err error) bool {
-	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
+	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }
 
 // planInactive reports whether the platform rejected the credential only because its customer has
@@ -46,9 +46,9 @@ func (s *Service) recordRejection(ctx context.Context, i integration.Integration
 	case !credentialRejected(err):
 		return translateError(err)
 	case planInactive(err):
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.Erred(at)))
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterError(at)))
 	default:
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.Rejected(at)))
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterRejection(at)))
 	}
 }
 

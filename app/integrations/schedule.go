@@ -88,7 +88,7 @@ func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 		s.partial.keep(w.ID, read, s.now())
 		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
 	}
-	if outcome.Of(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
+	if outcome.KindOf(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil
 	}
 	return err
@@ -143,13 +143,13 @@ func (sc sessionCheck) end(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := sc.storeEnd(ctx, sc.session.Ended(integration.Account{}, sc.now()), integration.Account{})
+	_, err := sc.storeEnd(ctx, sc.session.AfterLastCheck(integration.Account{}, sc.now()), integration.Account{})
 	return err
 }
 
 // ignorePlatformError returns nil for an error of the platform.
 func ignorePlatformError(err error) error {
-	if outcome.Of(err) != 0 {
+	if outcome.KindOf(err) != 0 {
 		return nil
 	}
 	return err

@@ -62,7 +62,7 @@ func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID s
 
 // checkAllowed makes the checks that need only stored state. If several concurrent requests pass
 // these checks, reserve accepts only one of the requests.
-func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.Eligible) error {
+func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.EligibleMailbox) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	if !s.view(ctx, i).Capabilities.OAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
-	if e.Elsewhere {
+	if e.HeldElsewhere {
 		return fault.ConnectedElsewhere.With("the mailbox is connected through another integration")
 	}
 	return nil
@@ -91,7 +91,7 @@ type sessionOpener struct {
 	*Service
 	platform     ports.SendingPlatform
 	integration  integration.Integration
-	eligible     integration.Eligible // as read before the session
+	eligible     integration.EligibleMailbox // as read before the session
 	session      integration.Session
 	connectionID string // id for a new connection, if there is none yet
 }
@@ -135,7 +135,7 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 // the session at the platform, because a person may have signed in since the last check. It returns
 // the mailbox with the resulting connection. It does not end a session without a link, because
 // BeginSession replaces such a session.
-func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
+func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.EligibleMailbox, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
 	if err != nil || !found || !sc.session.Opened || sc.now().Before(sc.session.ExpiresAt) {
@@ -192,7 +192,7 @@ func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	if err := o.checkLinkHost(ctx, signIn.URL); err != nil {
 		return secret.Text{}, err
 	}
-	o.session = o.session.Open(signIn, o.now())
+	o.session = o.session.WithSignIn(signIn, o.now())
 	return secret.New(signIn.URL), nil
 }
 
@@ -203,7 +203,7 @@ func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
 		return err
 	}
 	index := slices.IndexFunc(providers, func(p integration.Provider) bool { return p.ID == o.integration.Provider })
-	if index < 0 || !integration.AuthURL(link, providers[index].AuthHosts) {
+	if index < 0 || !integration.IsAllowedAuthURL(link, providers[index].AuthHosts) {
 		return &outcome.Error{Kind: outcome.Broken, Cause: "auth_url_host", Detail: "the host of the sign-in link is not one that the plugin has declared"}
 	}
 	return nil
@@ -213,10 +213,10 @@ func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
 // answer was lost, nobody has the link, and a retry gets a new one.
 func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 	reason := "start_failed"
-	if kind := outcome.Of(cause); kind != 0 {
+	if kind := outcome.KindOf(cause); kind != 0 {
 		reason = "start_" + kind.String()
 	}
-	failed := o.session.Failed(reason)
+	failed := o.session.WithFailure(reason)
 	err := reconcile.Store(ctx, func(ctx context.Context) error {
 		restored, err := o.restoredConnection(ctx, reason)
 		if err != nil {
@@ -241,7 +241,7 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 	}
 	c := o.eligible.StartFailed(o.connectionID, o.integration.ID, reason, o.now())
 	if c.Status.UnaffectedBySession() { // another request changed the connection between the read of o.eligible and BeginSession
-		c = e.Connection.Failed(reason, o.now())
+		c = e.Connection.WithFailure(reason, o.now())
 	}
 	return &c, nil
 }

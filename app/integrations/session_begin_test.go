@@ -49,7 +49,7 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	} {
 		over.Plan.TenantSlots = tt.slots
 		_, err := fx.Begin(t.Context(), over, tt.id, tt.mailbox, nil)
-		if fault.Of(err).Code != tt.want {
+		if fault.ErrorOf(err).Code != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
 		}
 	}
@@ -94,7 +94,7 @@ func TestOneOfFiftyBegins(t *testing.T) {
 			if err == nil {
 				got["begun"]++
 			} else {
-				got[fault.Of(err).Code.Name]++
+				got[fault.ErrorOf(err).Code.Name]++
 			}
 		})
 	}

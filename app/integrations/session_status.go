@@ -43,7 +43,7 @@ type sessionCheck struct {
 	*Service
 	integration integration.Integration
 	sealed      []byte
-	eligible    integration.Eligible
+	eligible    integration.EligibleMailbox
 	session     integration.Session
 	// final makes this check end the session, even if the platform may still complete the session.
 	final bool
@@ -94,14 +94,14 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 		}
 		next = next.WithProgress(progress, sc.eligible.Mailbox, now)
 	}
-	expired := sc.final || next.Over(progress, now)
+	expired := sc.final || next.HasEnded(progress, now)
 	switch {
 	case next.Status == integration.SessionConnected:
 		// The platform may show the account some seconds late.
 		if seen, err = fetchAccount(ctx, platform, next.AccountAddress); err != nil {
 			seen = integration.Account{}
 		}
-		return next.With(seen), seen, nil
+		return next.WithAccount(seen), seen, nil
 	case next.Status != integration.SessionPending, next.PlatformID != "" && !expired:
 		return next, seen, nil
 	}
@@ -109,9 +109,9 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 		return next, seen, err
 	}
 	if expired {
-		return next.Ended(seen, now), seen, nil
+		return next.AfterLastCheck(seen, now), seen, nil
 	}
-	return next.Seen(seen, now), seen, nil
+	return next.AfterCheck(seen, now), seen, nil
 }
 
 // storeEnd stores the end of a session and the resulting connection. If a concurrent request has
@@ -120,7 +120,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, seen integration.Account) (integration.Session, error) {
 	saved, err := sc.save(ctx, next, seen)
 	if errors.Is(err, fault.ConnectedElsewhere) {
-		next = next.Failed(integration.ReasonElsewhere)
+		next = next.WithFailure(integration.ReasonElsewhere)
 		next.ConnectedAt = time.Time{}
 		saved, err = sc.save(ctx, next, integration.Account{})
 	}
@@ -135,7 +135,7 @@ func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, s
 
 func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		connection := sc.eligible.Connection.After(next, seen, sc.now())
+		connection := sc.eligible.Connection.AfterSession(next, seen, sc.now())
 		changed := &connection
 		if connection == sc.eligible.Connection || connection.ID == "" {
 			changed = nil

@@ -170,7 +170,7 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 		if tt.owner == string(fx.bob.ID) {
 			acc = fx.bob
 		}
-		if _, err := fx.Status(t.Context(), acc.ID, tt.id, tt.mailbox, tt.session); fault.Of(err).Code != tt.want {
+		if _, err := fx.Status(t.Context(), acc.ID, tt.id, tt.mailbox, tt.session); fault.ErrorOf(err).Code != tt.want {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	b := fx.begin(t, id, fx.anna)
 	c := fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-	saved, err := fx.store.SaveConnection(t.Context(), fx.acc.ID, c.Failed("lost", fx.clock), c.UpdatedAt, nil)
+	saved, err := fx.store.SaveConnection(t.Context(), fx.acc.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
 	}

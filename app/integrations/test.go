@@ -64,9 +64,9 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 func testResult(i integration.Integration, at time.Time, err error) (Tested, error) {
 	switch {
 	case err == nil:
-		return Tested{i.Succeeded(at), "The sending platform accepts the credential."}, nil
-	case errors.Is(err, fault.CredentialRejected), outcome.Of(err) == outcome.Refused:
-		return Tested{i.Rejected(at), "The test failed: " + fault.Of(err).Detail + ". " + advice(err)}, nil
+		return Tested{i.AfterSuccess(at), "The sending platform accepts the credential."}, nil
+	case errors.Is(err, fault.CredentialRejected), outcome.KindOf(err) == outcome.Refused:
+		return Tested{i.AfterRejection(at), "The test failed: " + fault.ErrorOf(err).Detail + ". " + advice(err)}, nil
 	default:
 		return Tested{}, err
 	}

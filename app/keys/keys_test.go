@@ -147,7 +147,7 @@ func TestStoredPlansEqualTheRules(t *testing.T) {
 	store := service.Keys.(*bunstore.Store)
 	for _, plan := range access.Plans() {
 		acc, err := store.CreateAccount(t.Context(), plan.Name+"@example.com", plan.Name, 0, now())
-		if err != nil || acc.Plan != plan || acc.Entitled() != nil {
+		if err != nil || acc.Plan != plan || acc.CheckActive() != nil {
 			t.Errorf("%s is stored as %+v, %v", plan.Name, acc, err)
 		}
 	}

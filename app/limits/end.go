@@ -173,10 +173,10 @@ func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlim
 	for _, b := range boxes {
 		scope, covered := all.Covering(b.Domain)
 		inScope := covered && scope == e.ended.Policy.Scope
-		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.Box == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
 			unblocked = append(unblocked, decision.Changes[i])
 		}
-		if !b.BlockedAt.IsZero() && slices.Contains(decision.Lists[sendlimit.TenantWide], b.Address) {
+		if !b.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[sendlimit.TenantWide], b.Address) {
 			tenantWideList, anyMoves = append(tenantWideList, b.Address), anyMoves || inScope
 		}
 	}

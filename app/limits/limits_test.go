@@ -192,7 +192,7 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 func TestPolicyNeedsItsRule(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}, nil); outcome.Of(err) != outcome.Down {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}, nil); outcome.KindOf(err) != outcome.Down {
 		t.Fatal(err)
 	}
 	if _, err := fx.Get(t.Context(), fx.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
@@ -203,7 +203,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 	}
 	fx.set(t, nil, 5)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 9}, nil); outcome.Of(err) != outcome.Down {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 9}, nil); outcome.KindOf(err) != outcome.Down {
 		t.Fatal(err)
 	}
 	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {

@@ -84,7 +84,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	if err != nil {
 		return "", err
 	}
-	if err := sendlimit.Valid(w.PerDay); err != nil {
+	if err := sendlimit.CheckLimit(w.PerDay); err != nil {
 		return "", err
 	}
 	return scope, checkReachable(t)

@@ -87,7 +87,7 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 	if c.row.Stage != mailbox.Reserved {
 		return c.result(mailbox.ResultExists), nil
 	}
-	c.row = c.row.Seen(found, at)
+	c.row = c.row.WithPlatformState(found, at)
 	return c.result(mailbox.ResultExists), c.save(ctx, c.owner, c.row)
 }
 
@@ -110,7 +110,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	hiddenLookups := 0
 	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
-		takenErr, c.notAccepted = nil, outcome.Of(err) == outcome.NotReady
+		takenErr, c.notAccepted = nil, outcome.KindOf(err) == outcome.NotReady
 		switch {
 		case err == nil:
 			found, at = &created, c.Now()
@@ -171,7 +171,7 @@ func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, erro
 // isRefusal reports whether the platform refused this one mailbox. A revoked consent is not such a
 // refusal: it fails the whole request.
 func isRefusal(err error) bool {
-	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
+	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
 // finishSetup sets the password and enables sign-in and SMTP submission. found is the mailbox as
@@ -227,7 +227,7 @@ func (c *creation) result(status string) Result {
 }
 
 func (c *creation) failed(cause error) Result {
-	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(cause)}
+	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.ErrorOf(cause)}
 }
 
 // fetchMailbox reads a mailbox with the timeout of one call. It returns nil if the mailbox does not

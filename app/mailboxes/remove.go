@@ -88,7 +88,7 @@ func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, 
 		if err != nil || found == nil {
 			return err
 		}
-		*m = m.Seen(*found, at)
+		*m = m.WithPlatformState(*found, at)
 		if err := s.save(ctx, owner, *m); err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func severity(err error) int {
 	case errors.Is(err, fault.MailboxNotFound):
 		return severityUnfinished // another request for the same address released the row
 	}
-	switch outcome.Of(err) {
+	switch outcome.KindOf(err) {
 	case outcome.Throttled, outcome.Down:
 		return severityUnavailable
 	case outcome.Broken:

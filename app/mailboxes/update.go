@@ -80,7 +80,7 @@ func validate(c Change) error {
 		return fault.NoUpdates.With("the body holds no field that can be changed")
 	}
 	if c.DailySendLimit != nil {
-		return sendlimit.Valid(*c.DailySendLimit)
+		return sendlimit.CheckLimit(*c.DailySendLimit)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	if err != nil {
 		return m, s.recordLostConsent(ctx, owner, m.TenantGUID, err)
 	}
-	m.DisplayName, m.Observed.Name = name, observation.Held(renamedAt)
+	m.DisplayName, m.Observed.Name = name, observation.HeldUntil(renamedAt)
 	return m, s.save(ctx, owner, m)
 }
 

@@ -148,7 +148,7 @@ func checkTenantSlots(slots int) error {
 // checkPlanName returns a usage error when there is no plan with this name.
 func checkPlanName(name string) error {
 	if !slices.ContainsFunc(access.Plans(), func(p access.Plan) bool { return p.Name == name }) {
-		return cli.Usage(access.NoSuchPlan())
+		return cli.Usage(access.UnknownPlan())
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ type accountStatusRow struct {
 }
 
 func newAccountStatusRow(a access.Account) accountStatusRow {
-	row := accountStatusRow{accountRow: newAccountRow(a), Status: string(a.Status()), SlotsFrom: "plan", TenantsHeld: a.TenantsHeld, ClosedAt: optionalStamp(a.ClosedAt)}
+	row := accountStatusRow{accountRow: newAccountRow(a), Status: string(a.Status()), SlotsFrom: "plan", TenantsHeld: a.TenantCount, ClosedAt: optionalStamp(a.ClosedAt)}
 	if a.OwnSlots != 0 {
 		row.SlotsFrom = "account"
 	}

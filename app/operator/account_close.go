@@ -86,7 +86,7 @@ func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store,
 
 // closingQuestion returns the question that closeCommand asks on a terminal.
 func closingQuestion(acc access.Account) string {
-	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantsHeld)
+	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantCount)
 }
 
 // confirm asks question on the terminal and returns nil when the reply is y or yes. It returns an

@@ -79,7 +79,7 @@ func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsD
 	if err != nil {
 		return err
 	}
-	if err := owner.Open(); err != nil {
+	if err := owner.CheckOpen(); err != nil {
 		return err
 	}
 	c, err := deps.connections.Add(ctx, dnsconnections.New{

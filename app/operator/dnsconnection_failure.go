@@ -62,7 +62,7 @@ func explainFailedTest(provider string, err error) (*fault.Error, string) {
 	if !errors.As(err, &providerErr) {
 		return nil, ""
 	}
-	cause, fix := fault.Of(err), fixUnreachable
+	cause, fix := fault.ErrorOf(err), fixUnreachable
 	switch {
 	case errors.Is(err, fault.CredentialRejected):
 		fix = fixCredential
@@ -71,7 +71,7 @@ func explainFailedTest(provider string, err error) (*fault.Error, string) {
 			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
 	case errors.Is(err, fault.InvalidRequest):
 		fix = fixSettings
-	case outcome.TooLarge(err):
+	case outcome.IsTooLarge(err):
 		fix = fixTooLarge
 	case strings.HasPrefix(providerErr.Cause, "plugin_"):
 		fix = fixPlugin

@@ -42,7 +42,7 @@ func createKeyCommand() *cobra.Command {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		if form := access.Form(form); form != access.Live && form != access.Trial {
+		if form := access.KeyForm(form); form != access.Live && form != access.Trial {
 			return cli.Usage(errors.New("--form must be live or trial"))
 		}
 		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
@@ -53,7 +53,7 @@ func createKeyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, now)
+		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.KeyForm(form), owner.ID, name, now)
 		if err != nil {
 			return err
 		}

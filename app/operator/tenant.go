@@ -106,7 +106,7 @@ func tenantOwners(ctx context.Context, store *bunstore.Store, idOrEmail string) 
 	all, err := store.Accounts(ctx)
 	var owners []access.Account
 	for _, acc := range all {
-		if acc.TenantsHeld > 0 {
+		if acc.TenantCount > 0 {
 			owners = append(owners, acc)
 		}
 	}

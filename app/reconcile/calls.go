@@ -36,7 +36,7 @@ func Call(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := step(ctx)
-	if outcome.Of(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}
 	return err
@@ -97,7 +97,7 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 		if tries++; tries == p.Tries {
 			return cmp.Or(unresolved, err)
 		}
-		switch outcome.Of(err) {
+		switch outcome.KindOf(err) {
 		case outcome.NotReady, outcome.Unknown:
 		case outcome.Broken:
 			if broken++; broken == maxBrokenTries {
@@ -117,7 +117,7 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 func (p RetryPolicy) waitOut(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
-	if p.ThrottleReserve <= 0 || outcome.Of(err) != outcome.Throttled || pause <= 0 ||
+	if p.ThrottleReserve <= 0 || outcome.KindOf(err) != outcome.Throttled || pause <= 0 ||
 		!hasDeadline || time.Until(deadline) < pause+p.ThrottleReserve {
 		return false
 	}
@@ -157,7 +157,7 @@ func Store(ctx context.Context, save func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	err := save(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && fault.Of(err).Code == fault.InternalError {
+	if errors.Is(err, context.DeadlineExceeded) && fault.ErrorOf(err).Code == fault.InternalError {
 		return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(storeRetry, "the database does not answer right now"), err)
 	}
 	return err

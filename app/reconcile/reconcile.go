@@ -99,7 +99,7 @@ func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domai
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := p.mailAndSigning(ctx, platform, d, mailServerReady)
-	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
+	if outcome.KindOf(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
 		return nil
 	}
 	return err

@@ -140,7 +140,7 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 		return Redirect{}, err
 	}
 	claimed, consentErr := s.claimedTenant(ctx, rawQuery)
-	if consentErr != nil && fault.Of(consentErr).Code.Kind != fault.Forbidden {
+	if consentErr != nil && fault.ErrorOf(consentErr).Code.Kind != fault.Forbidden {
 		return Redirect{}, consentErr // the link can still be used
 	}
 	flow, err := s.Flows.TakeFlow(ctx, hash(state), ports.FlowStarted, ports.FlowSigningIn, s.Now())

@@ -120,7 +120,7 @@ func (s *Service) declined(ctx context.Context, flow ports.ConnectFlow, err erro
 	if err == nil {
 		return nil
 	}
-	switch fault.Of(err).Code.Kind {
+	switch fault.ErrorOf(err).Code.Kind {
 	case fault.Invalid, fault.PaymentRequired, fault.Forbidden, fault.Conflict:
 		return errors.Join(err, s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionDeclined, ""))
 	}

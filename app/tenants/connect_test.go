@@ -367,7 +367,7 @@ func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	b, offer := fx.offer(t, fx.ann, admin)
 	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	refused(t, err, fault.TenantHeld)
-	if strings.Contains(fault.Of(err).Detail, "bob") || !slices.Equal(fx.heldTenants(t, fx.bob), []tenant.GUID{guid}) {
+	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.heldTenants(t, fx.bob), []tenant.GUID{guid}) {
 		t.Fatalf("%v", err)
 	}
 }

@@ -35,7 +35,7 @@ func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	directoryErr = r.call(ctx, func(ctx context.Context) error {
 		listed, err := r.platform.Domains(ctx)
 		if err == nil {
-			found.Domains = domain.Listed(listed)
+			found.Domains = domain.WithCanonicalNames(listed)
 		}
 		return err
 	})
@@ -87,7 +87,7 @@ func (r *syncRun) countUsers(ctx context.Context) {
 		return err
 	})
 	if err != nil && r.result.MailboxError == "" {
-		r.result.MailboxError = "the user mailboxes could not be counted: " + fault.Of(err).Detail
+		r.result.MailboxError = "the user mailboxes could not be counted: " + fault.ErrorOf(err).Detail
 	}
 }
 
@@ -113,7 +113,7 @@ func mailboxError(err error) string {
 	if denied(err) {
 		return "the mail server does not allow mailboxes to be listed yet"
 	}
-	return "the mailboxes could not be listed: " + fault.Of(err).Detail
+	return "the mailboxes could not be listed: " + fault.ErrorOf(err).Detail
 }
 
 // checkDomains reads the records and DNS of each domain and advances the verified domains. It
@@ -152,7 +152,7 @@ func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 	} else {
 		err = r.checkUnverified(ctx, d)
 	}
-	if outcome.Of(err) != 0 || errors.Is(err, fault.DomainNotFound) {
+	if outcome.KindOf(err) != 0 || errors.Is(err, fault.DomainNotFound) {
 		return nil // the platform failed, or the domain was deleted in the meantime
 	}
 	return err

@@ -165,7 +165,7 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	if err != nil {
 		return access.Account{}, err
 	}
-	if err := acc.Entitled(); err != nil {
+	if err := acc.CheckActive(); err != nil {
 		return access.Account{}, err
 	}
 	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.Claimed); err == nil {

@@ -155,7 +155,7 @@ func (r *syncRun) finish(ctx context.Context, directoryErr error) (Synced, error
 	r.result.Discovery = Part{Status: tenant.PartCompleted}
 	if directoryErr != nil {
 		r.tenant.Discovery = tenant.DiscoveryFailed
-		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directoryErr).Detail}
+		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.ErrorOf(directoryErr).Detail}
 	} else {
 		r.tenant.LastSyncAt = r.Now()
 	}

@@ -396,7 +396,7 @@ func TestSyncOfAPlatformThatIsDown(t *testing.T) {
 	fx.platform.Fail(fake.Fault{Kind: outcome.Down})
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	refused(t, err, fault.ProviderUnavailable)
-	if wait := fault.Of(err).RetryAfter; wait != 7*time.Second {
+	if wait := fault.ErrorOf(err).RetryAfter; wait != 7*time.Second {
 		t.Errorf("comes back in %v", wait)
 	}
 }

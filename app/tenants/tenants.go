@@ -101,7 +101,7 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 // fails with invalid_request, account_closed, tenant_limit_reached or tenant_held_elsewhere. It
 // fails with access_denied when the tenant's consent is missing.
 func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
-	if err := acc.Open(); err != nil {
+	if err := acc.CheckOpen(); err != nil {
 		return tenant.Tenant{}, err
 	}
 	guid, ok := tenant.ParseGUID(string(id))

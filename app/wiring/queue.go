@@ -74,7 +74,7 @@ const (
 // policy with shorter pauses.
 var SandboxTimetable = func() provisioning.Timetable {
 	t := provisioning.DefaultTimetable
-	t.First, t.Longest, t.Between = time.Second, 15*time.Second, time.Second
+	t.FirstPause, t.LongestPause, t.BetweenReads = time.Second, 15*time.Second, time.Second
 	return t
 }()
 
@@ -276,7 +276,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 // platform, because the next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
-	if outcome.Of(err) != 0 {
+	if outcome.KindOf(err) != 0 {
 		s.Log.WarnContext(ctx, "the send limits of some tenants could not be enforced", "error", err)
 		return nil
 	}
@@ -286,10 +286,10 @@ func (s *Service) EnforceNow(ctx context.Context) error {
 // deleteExpiredKeys deletes expired Idempotency-Keys in batches, so that no statement locks the
 // table for long.
 func (s *Service) deleteExpiredKeys(ctx context.Context) error {
-	for deleted := idempotency.Batch; deleted == idempotency.Batch; {
+	for deleted := idempotency.DeleteBatch; deleted == idempotency.DeleteBatch; {
 		batchCtx, cancel := context.WithTimeout(ctx, keyBatchTimeout)
 		var err error
-		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.Batch)
+		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.DeleteBatch)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("delete expired Idempotency-Keys: %w", err)

@@ -91,7 +91,7 @@ func (p *sendingPlatforms) provider(ctx context.Context, description wire.Descri
 	for _, f := range description.FieldsOf(wire.OfAccount) {
 		fieldNames = append(fieldNames, f.Name)
 		if f.Required {
-			provider.Needs = append(provider.Needs, f.Name)
+			provider.RequiredFields = append(provider.RequiredFields, f.Name)
 		}
 	}
 	provider.Capabilities = p.Capabilities(ctx, description.Name, fieldNames)

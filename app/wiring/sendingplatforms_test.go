@@ -77,7 +77,7 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 		}
 	}
 	for _, missing := range []string{"plusvibe", "nowhere"} {
-		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.Of(err) != outcome.Down {
+		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 			t.Errorf("%s: %v", missing, err)
 		}
 		if can := p.Capabilities(t.Context(), missing, []string{"api_key"}); can != (integration.Capabilities{}) {
@@ -106,7 +106,7 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	}
 	for _, invalid := range []secret.Credential{keyCredential("guessed"), {}} {
 		for range 6 {
-			if _, err := p.For("instantly", invalid).Check(t.Context()); outcome.Of(err) != outcome.Refused || strings.Contains(err.Error(), "guessed") {
+			if _, err := p.For("instantly", invalid).Check(t.Context()); outcome.KindOf(err) != outcome.Refused || strings.Contains(err.Error(), "guessed") {
 				t.Errorf("an invalid key: %v", err)
 			}
 		}
@@ -138,7 +138,7 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 		if _, err := p.For("instantly", account).StartSignIn(t.Context(), "anna@a.test"); err != nil {
 			t.Fatalf("replica %d: %v", i, err)
 		}
-		if _, err := p.For("instantly", account).Check(t.Context()); outcome.Of(err) != 0 && outcome.Of(err) != outcome.Refused {
+		if _, err := p.For("instantly", account).Check(t.Context()); outcome.KindOf(err) != 0 && outcome.KindOf(err) != outcome.Refused {
 			t.Fatalf("replica %d: %v", i, err)
 		}
 	}

@@ -32,10 +32,10 @@ type Account struct {
 	// of the plan applies.
 	OwnSlots int
 
-	// ClosedAt and TenantsHeld are set only for operators. API requests cannot reach a closed
+	// ClosedAt and TenantCount are set only for operators. API requests cannot reach a closed
 	// account, because its keys are revoked.
 	ClosedAt    time.Time // zero if the account is open
-	TenantsHeld int
+	TenantCount int
 }
 
 // Plan holds the name and the limits of an account's plan. The limits of one account may differ
@@ -81,8 +81,8 @@ func (a Account) Status() Status {
 	}
 }
 
-// Open fails with account_closed if the account is closed.
-func (a Account) Open() error {
+// CheckOpen fails with account_closed if the account is closed.
+func (a Account) CheckOpen() error {
 	if a.Status() == StatusClosed {
 		return fault.AccountClosed.With("the account is closed")
 	}
@@ -100,8 +100,8 @@ func Plans() []Plan {
 	}
 }
 
-// NoSuchPlan returns the invalid_request error for an unknown plan. It lists the known plans.
-func NoSuchPlan() error {
+// UnknownPlan returns the invalid_request error for an unknown plan. It lists the known plans.
+func UnknownPlan() error {
 	var names []string
 	for _, plan := range Plans() {
 		names = append(names, plan.Name)
@@ -109,8 +109,8 @@ func NoSuchPlan() error {
 	return fault.InvalidRequest.With("there is no such plan; the plans are %s", strings.Join(names, ", "))
 }
 
-// Entitled fails with no_api_plan if the account is not active.
-func (a Account) Entitled() error {
+// CheckActive fails with no_api_plan if the account is not active.
+func (a Account) CheckActive() error {
 	if !a.Active {
 		return fault.NoAPIPlan.With("the account has no active API plan")
 	}

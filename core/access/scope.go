@@ -69,15 +69,15 @@ func (s Scope) resource() string {
 	return resource
 }
 
-// reads reports whether s is a scope that only reads.
-func (s Scope) reads() bool { return strings.HasSuffix(string(s), ":read") }
+// onlyReads reports whether s is a scope that only reads.
+func (s Scope) onlyReads() bool { return strings.HasSuffix(string(s), ":read") }
 
 // includes reports whether a key that has s also has other.
 func (s Scope) includes(other Scope) bool {
 	if s == AnyScope || s == other {
 		return true
 	}
-	return other != AnyScope && s.resource() == other.resource() && !s.reads()
+	return other != AnyScope && s.resource() == other.resource() && !s.onlyReads()
 }
 
 // checkScopes returns invalid_request if scopes is empty or has a scope that no key can have.

@@ -130,8 +130,8 @@ const (
 	NoConnection Standing = "no_connection"
 )
 
-// Unread reports whether the provider's records are unknown.
-func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
+// RecordsUnknown reports whether the provider's records are unknown.
+func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
 // them that a connection has. Standings that leave open whether the connection has access to the

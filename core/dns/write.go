@@ -57,9 +57,9 @@ func (w Write) isIn(current []RRSet) bool {
 
 // Written returns the values that the made writes added.
 func (r Resolution) Written() []Written {
-	var all []Written
+	var written []Written
 	for _, w := range r.Made {
-		all = append(all, w.Written...)
+		written = append(written, w.Written...)
 	}
-	return all
+	return written
 }

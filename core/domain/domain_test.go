@@ -23,7 +23,7 @@ func TestAdmitLimitsTheDomainsOfATenant(t *testing.T) {
 }
 
 func TestListedHasOnlyCanonicalNames(t *testing.T) {
-	got := domain.Listed([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
+	got := domain.WithCanonicalNames([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
 	if diff := cmp.Diff([]domain.Platform{{Name: "new.test", Verified: true}, {Name: "b.test"}}, got); diff != "" {
 		t.Fatal(diff)
 	}

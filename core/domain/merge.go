@@ -24,7 +24,7 @@ func Admit(count, limit int) error {
 // never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
 type Observed struct {
 	State     time.Time // Added, MissingSince and Missed
-	Verified  time.Time // Verified and Default; see observation.Held
+	Verified  time.Time // Verified and Default; see observation.HeldUntil
 	Mail      time.Time // MailReady
 	Signing   time.Time // DKIM and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
@@ -66,19 +66,19 @@ func (d Domain) Merge(seen Domain) Domain {
 		d.Verification, d.Service = seen.Verification, seen.Service
 	}
 	observation.Advance(&d.Observed.Change, seen.Observed.Change)
-	return d.Seen(seen)
+	return d.WithLaterRead(seen)
 }
 
-// Listed returns the domains of the platform's list with canonical names. It leaves out domains
-// whose names are not valid, because no other call to the platform can name them.
-func Listed(list []Platform) []Platform {
-	named := make([]Platform, 0, len(list))
+// WithCanonicalNames returns the domains of the platform's list with canonical names. It leaves out
+// domains whose names are not valid, because no other call to the platform can name them.
+func WithCanonicalNames(list []Platform) []Platform {
+	canonical := make([]Platform, 0, len(list))
 	for _, p := range list {
 		if p.Name = Lookup(p.Name); p.Name != NoName {
-			named = append(named, p)
+			canonical = append(canonical, p)
 		}
 	}
-	return named
+	return canonical
 }
 
 // WithoutMail returns the domain without MailReady and DKIM, because it was not verified at the
@@ -137,20 +137,20 @@ func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
-// Missed returns the stored domain after a discovery, which began at the time at, found it neither
-// in the platform's list nor by its name. gone reports whether the domain no longer exists. If the
-// stored observation is newer than the discovery, Missed changes nothing.
-func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
+// AfterMiss returns the stored domain after a discovery, which began at the time at, found it
+// neither in the platform's list nor by its name. gone reports whether the domain no longer exists.
+// If the stored observation is newer than the discovery, AfterMiss changes nothing.
+func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	since := cmp.Or(d.MissingSince, d.Observed.Missed)
 	if !observation.Advance(&d.Observed.State, at) {
 		return d, false
 	}
 	d.MissingSince, d.Observed.Missed = cmp.Or(since, at), time.Time{}
-	return d, observation.Gone(since, at)
+	return d, observation.IsGone(since, at)
 }
 
-// Seen returns the domain with the result of other's DNS read, unless d has a later read.
-func (d Domain) Seen(other Domain) Domain {
+// WithLaterRead returns the domain with the result of other's DNS read, unless d has a later read.
+func (d Domain) WithLaterRead(other Domain) Domain {
 	if other.CheckedAt.Before(d.CheckedAt) {
 		return d
 	}

@@ -31,7 +31,7 @@ var hostNames = idna.New(
 // without the final dot. builtin are the suffixes of the names that the mail platform assigns. Name
 // fails with invalid_domain or builtin_domain_not_allowed.
 func Name(raw string, builtin []string) (string, error) {
-	name, ok := canonical(raw)
+	name, ok := canonicalName(raw)
 	if !ok {
 		return "", refuse(fault.InvalidDomain, "the domain is not a host name of two labels or more")
 	}
@@ -48,17 +48,17 @@ func Name(raw string, builtin []string) (string, error) {
 // Lookup returns the canonical form of raw. It returns NoName for a malformed name, so that the
 // caller gets the same answer as for an unknown name.
 func Lookup(raw string) string {
-	if name, ok := canonical(raw); ok {
+	if name, ok := canonicalName(raw); ok {
 		return name
 	}
 	return NoName
 }
 
-func refuse(code fault.Code, why string) error {
-	return code.At(why, fault.Field{Name: "domain", Message: why})
+func refuse(code fault.Code, detail string) error {
+	return code.At(detail, fault.Field{Name: "domain", Message: detail})
 }
 
-func canonical(raw string) (string, bool) {
+func canonicalName(raw string) (string, bool) {
 	if raw == "" || len(raw) > maxInput || !utf8.ValidString(raw) {
 		return "", false
 	}

@@ -110,7 +110,7 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 			if !errors.Is(err, tt.code) {
 				t.Fatalf("got %q, %v; want %v", got, err, tt.code)
 			}
-			if fields := fault.Of(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
+			if fields := fault.ErrorOf(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
 				t.Fatalf("fields %v", fields)
 			}
 		})

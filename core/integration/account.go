@@ -68,8 +68,8 @@ func Fold(address string) string {
 	}, address)
 }
 
-// Belongs reports whether the account that signed in with this address belongs to the mailbox: the
-// address must be the mailbox's address or its sign-in name.
-func Belongs(address string, m mailbox.Mailbox) bool {
+// IsMailboxAddress reports whether the account that signed in with this address belongs to the
+// mailbox: the address must be the mailbox's address or its sign-in name.
+func IsMailboxAddress(address string, m mailbox.Mailbox) bool {
 	return address != "" && (SameAddress(address, m.Address) || SameAddress(address, m.PrincipalName))
 }

@@ -224,7 +224,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 }
 
 // The time that a provider was unavailable does not count towards the limit of a stage, up to
-// Limit.
+// StageLimit.
 func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	unavailable := func(hours int) Job {
 		j := afterObservations(t, newJob(), toRead...)
@@ -341,7 +341,7 @@ func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
-		"access denied": advice[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
+		"access denied": actionMessages[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
 		"refused":     "A provider refuses a step: why. After that is fixed, provision the domain again.",
 		"unexplained": waitMessages[StagePlan] + " At the last attempt a provider refused the step: why. The job tries again.",
 		"throttled":   waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
@@ -356,7 +356,7 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}
 	j := afterObservations(t, newJob(), toRead...)
 	j, _ = Begin(j, start)
-	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != advice[dns.ConflictToResolve] {
+	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != actionMessages[dns.ConflictToResolve] {
 		t.Errorf("the message of a conflict is %q", j.Message)
 	}
 }

@@ -160,11 +160,11 @@ func New(id, runID string, account access.AccountID, domainID string, tenantGUID
 // MayWrite reports whether the job may write the plan of the step Apply, which z summarizes. This
 // plan must require no action, and must equal the plan of the step Plan.
 func (j Job) MayWrite(z Zone) bool {
-	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
+	return j.Next == Apply && z.requiredAction() == "" && z.Hash == j.PlanHash
 }
 
-// step returns what a worker does with the job in its current status.
-func (j Job) step() Step {
+// currentStep returns what a worker does with the job in its current status.
+func (j Job) currentStep() Step {
 	switch j.Status {
 	case Running:
 		return j.Next

@@ -27,8 +27,8 @@ type simulation struct {
 	lost  []Job // the job as seen by workers that lost their claim
 }
 
-// maxDuration and maxSteps bound how long a job can run without a person. Each stage may take Limit
-// twice, and the zone may change twice.
+// maxDuration and maxSteps bound how long a job can run without a person. Each stage may take
+// StageLimit twice, and the zone may change twice.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
 	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes
@@ -108,7 +108,7 @@ func (s *simulation) work(t *rapid.T) {
 // checkDecision checks the invariants of a decision.
 func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	j := s.job
-	if step != j.step() || (j.Status == Running) != (step != Wait && step != None) {
+	if step != j.currentStep() || (j.Status == Running) != (step != Wait && step != None) {
 		t.Fatalf("%s with step %q", j.Status, step)
 	}
 	switch j.Status {

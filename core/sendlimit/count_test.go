@@ -77,7 +77,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 		var got []reading
 		for _, r := range sendlimit.Readings(tt.mark, tt.now, time.UTC) {
 			got = append(got, reading{r.From, r.To, r.Mark, len(r.Days)})
-			if !r.Days[0].Has(r.From) {
+			if !r.Days[0].Contains(r.From) {
 				t.Errorf("%s: %+v", tt.name, r)
 			}
 		}
@@ -110,7 +110,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 			day := sendlimit.DayOf(s.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
 				shown := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
-				if earliest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Has(shown) && shown.After(earliest) {
+				if earliest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Contains(shown) && shown.After(earliest) {
 					shown = earliest
 				}
 				rows = append(rows, row{s, shown})

@@ -227,7 +227,7 @@ func TestReachableRequiresAConsent(t *testing.T) {
 		t.Fatalf("with a consent: %v", err)
 	}
 	held.Consent = tenant.ConsentRevoked
-	if err := held.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.Of(err).Detail == "" {
+	if err := held.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
 		t.Fatalf("without: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func requireRefusal(t T, what string, err error, code fault.Code) {
 // requireOutcome checks the outcome kind of err.
 func requireOutcome(t T, what string, err error, kind outcome.Kind) {
 	t.Helper()
-	if got := outcome.Of(err); got != kind {
+	if got := outcome.KindOf(err); got != kind {
 		t.Fatalf("%s: got outcome %s (%v), want %s", what, got, err, kind)
 	}
 }

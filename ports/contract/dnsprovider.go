@@ -234,7 +234,7 @@ func requireEndOfContext(t T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
-		if err == nil || outcome.Of(err) == outcome.Refused {
+		if err == nil || outcome.KindOf(err) == outcome.Refused {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
 	case <-time.After(hangTimeout):

@@ -46,7 +46,7 @@ var dnsChecks = []dnsCheck{
 		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
-		if len(s.Delegation) == 0 || s.Asked() < len(s.Delegation) || s.Agreeing() != s.Asked() {
+		if len(s.Delegation) == 0 || s.ServersAsked() < len(s.Delegation) || s.ServersAgreeing() != s.ServersAsked() {
 			t.Fatalf("delegated to %v, %+v", s.Delegation, s.Servers)
 		}
 		requireRecords(t, s, zone, dns.MX, "10 mail.example.net")

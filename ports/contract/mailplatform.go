@@ -275,7 +275,7 @@ func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address st
 	eventually(t, env, "create mailbox", func() bool {
 		var err error
 		m, err = client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna Keller", Address: address})
-		if err != nil && outcome.Of(err) != outcome.NotReady {
+		if err != nil && outcome.KindOf(err) != outcome.NotReady {
 			t.Fatalf("create mailbox: %v", err)
 		}
 		return err == nil
@@ -288,7 +288,7 @@ func retryUntilReady(t T, env MailPlatformEnv, what string, step func() error) {
 	t.Helper()
 	eventually(t, env, what, func() bool {
 		err := step()
-		if err != nil && outcome.Of(err) != outcome.NotReady {
+		if err != nil && outcome.KindOf(err) != outcome.NotReady {
 			t.Fatalf("%s: %v", what, err)
 		}
 		return err == nil
@@ -364,7 +364,7 @@ var outcomeChecks = []check{
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
-		if err == nil || outcome.Of(err) == outcome.Refused || outcome.Of(err) == outcome.NotReady {
+		if err == nil || outcome.KindOf(err) == outcome.Refused || outcome.KindOf(err) == outcome.NotReady {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
 	}},

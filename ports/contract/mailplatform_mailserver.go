@@ -242,7 +242,7 @@ var mailboxChecks = []check{
 		var err error
 		eventually(t, env, "sign-in", func() bool {
 			err = client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New("short"))
-			return outcome.Of(err) != outcome.NotReady
+			return outcome.KindOf(err) != outcome.NotReady
 		})
 		requireRefusal(t, "sign-in", err, fault.WeakPassword)
 	}},

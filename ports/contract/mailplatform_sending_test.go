@@ -182,7 +182,7 @@ var brokenRules = map[string]brokenSends{
 	"nothing is removed": {remove: func(context.Context, ports.MailTenant) error { return nil }},
 	"a lost answer is reported as no effect": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		r, err := m.Block(ctx, scope, list)
-		if outcome.Of(err) == outcome.Unknown {
+		if outcome.KindOf(err) == outcome.Unknown {
 			err = &outcome.Error{Kind: outcome.Down}
 		}
 		return r, err

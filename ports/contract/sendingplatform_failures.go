@@ -75,7 +75,7 @@ var sendingFailureChecks = []sendingCheck{
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for what, call := range env.calls(env.Platform, "some-session") {
-			if err := call(ctx); err == nil || outcome.Of(err) == outcome.Refused {
+			if err := call(ctx); err == nil || outcome.KindOf(err) == outcome.Refused {
 				t.Fatalf("%s: got %v, want the end of the context", what, err)
 			}
 		}

@@ -128,7 +128,7 @@ func startSignIn(t T, env SendingPlatformEnv, address string) integration.SignIn
 	t.Helper()
 	s, err := env.Platform.StartSignIn(callContext(t), address)
 	must(t, "start", err)
-	if !integration.AuthURL(s.URL, env.AuthHosts) {
+	if !integration.IsAllowedAuthURL(s.URL, env.AuthHosts) {
 		t.Fatalf("the link does not lead to one of %v", env.AuthHosts)
 	}
 	return s

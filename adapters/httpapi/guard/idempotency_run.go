@@ -65,7 +65,7 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // held is false if a different attempt has the key. If recordOutcome returns an error, the answer
 // must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
-	switch idempotency.End(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
+	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
 	case idempotency.AnswerKept:
 		return true, nil
 	case idempotency.KeepAnswer:

@@ -75,7 +75,7 @@ func write(ctx context.Context, provider ports.DNSProvider, w wanted, sight dns.
 		return err
 	}
 	if dns.NewPlan(w.Offer, sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
-		return dns.Changed()
+		return dns.ChangedError()
 	}
 	made, err := provider.Apply(ctx, zone, p.Changes)
 	if err == nil && len(made) != len(p.Changes) {
