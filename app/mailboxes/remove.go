@@ -34,8 +34,9 @@ type Removed struct {
 // the service. confirm must be the address of the mailbox. The platform removes the mailbox by its
 // object id, so a newer mailbox with the same address stays.
 //
-// It fails with tenant_not_found, mailbox_not_found, confirmation_required, exchange_not_ready, a
-// code of Tenant.CheckConsent, or an error of a platform. A failed removal can be repeated.
+// It fails with tenant_not_found, mailbox_not_found, confirmation_required,
+// exchange_bootstrap_not_ready, a code of Tenant.CheckConsent, or an error of a platform. A failed
+// removal can be repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, answer ports.Answer[Removed]) (Removed, error) {
 	m, err := s.Removals.RemovableMailbox(ctx, owner, id, mailboxID)
 	if err != nil {

@@ -30,8 +30,8 @@ type Change struct {
 // the mailbox. The platform is changed first: if it refuses the name, the limit is not stored
 // either.
 //
-// It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_not_ready, the codes of
-// the validation, or an error of the platform.
+// It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_bootstrap_not_ready, the
+// codes of the validation, or an error of the platform.
 func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string, c Change) (mailbox.Mailbox, error) {
 	c, err := normalize(c)
 	if err != nil {

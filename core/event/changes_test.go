@@ -168,7 +168,7 @@ func TestObjectsWithoutEvents(t *testing.T) {
 	})
 	checkFields(t, access.Account{ID: "a"}, noEvents, map[string]field{
 		"ID": silent(identity), "CreatedAt": silent(identity), "Email": silent(operated), "Plan": silent(operated), "Active": silent(operated), "OwnSlots": silent(operated),
-		"ClosedAt": silent("the log of a closed account is deleted"), "TenantsHeld": silent("a count; the tenants have their own events"),
+		"ClosedAt": silent("the log of a closed account is deleted"), "TenantCount": silent("a count; the tenants have their own events"),
 	})
 	checkFields(t, access.Settings{}, noEvents, map[string]field{
 		"DisplayName": silent(operated), "SupportURL": silent(operated), "ReturnHosts": silent(operated),
