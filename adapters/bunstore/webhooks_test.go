@@ -52,7 +52,7 @@ func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 }
 
 // fanOutOnce fans out events without slots, so that it claims nothing.
-func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at time.Time) (ports.FannedOut, error) {
+func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at time.Time) (ports.FanOutResult, error) {
 	t.Helper()
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
@@ -72,7 +72,7 @@ func claim(t testing.TB, s *Store, hook webhook.Webhook, at time.Time) []ports.C
 	return claimed.Deliveries
 }
 
-func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.Claimed, error) {
+func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.ClaimResult, error) {
 	t.Helper()
 	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, due), slots, testLease, at)
 }
@@ -99,7 +99,7 @@ func saveTry(t testing.TB, s *Store, hook webhook.Webhook, d webhook.Delivery, s
 // tried returns a delivery after an attempt that the endpoint answered with this status.
 func tried(hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
 	r := webhook.Response{StatusCode: status}
-	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: hook.Account, Gone: r.Gone()}
+	return ports.TriedDelivery{Delivery: d.AfterTry(r, at, 0), Account: hook.Account, Gone: r.Gone()}
 }
 
 func TestWebhooksAreStored(t *testing.T) {
@@ -842,7 +842,7 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)
 		must(t, "save", err)
 		yes := ports.SavedDelivery{Saved: true}
-		want := []ports.SavedDelivery{{Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, yes, yes, {}, {Due: true}}
+		want := []ports.SavedDelivery{{Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, yes, yes, {}, {HasDue: true}}
 		if !slices.Equal(saved, want) {
 			t.Errorf("saved %+v, want %+v", saved, want)
 		}

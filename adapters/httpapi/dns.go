@@ -42,7 +42,7 @@ func dnsByName(api huma.API, service *domains.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleTenantDNS,
 			Refuses: specificCodes(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, tenantDNSOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
-		return service.Stored(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
+		return service.StoredDomain(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 

@@ -74,7 +74,7 @@ type dnsProvider struct {
 func meOf(who access.Caller, o keys.Overview, balances []guard.Balance) me {
 	plan := who.Account.Plan
 	return me{
-		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantsHeld,
+		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantCount,
 		Key: callerKey{ID: who.KeyID, Name: who.KeyName, Scopes: access.Words(who.Bounds.Scopes), TenantIDs: listOrNil(access.Words(who.Bounds.Tenants)),
 			ExpiresAt: timeOrNil(who.Bounds.ExpiresAt)},
 		Limits: convertAll(balances, func(b guard.Balance) bucketBalance {

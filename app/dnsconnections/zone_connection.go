@@ -75,7 +75,7 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 		return ZoneConnection{}, err
 	}
 	result := ZoneConnection{Connection: c, Provider: provider}
-	err = call(ctx, func(ctx context.Context) error {
+	err = callProvider(ctx, func(ctx context.Context) error {
 		result.Zone, err = provider.Zone(ctx, apex)
 		return err
 	})

@@ -29,6 +29,6 @@ func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired ti
 		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease
 	})}
 	c.domains = c.fenced(w.Domains)
-	ctx, c.stopRenewal = c.lease.Keep(ctx, func(error) {})
+	ctx, c.stopRenewal = c.lease.RenewInBackground(ctx, func(error) {})
 	return ctx, c
 }

@@ -97,11 +97,11 @@ type dependencies struct {
 // worker returns the worker of a new process, with these dependencies.
 func (fx *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return fx.clock }
-	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Reconciler{Platform: r.platform, Domains: r.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: r.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
-		Traced: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
+		RunInSpan: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)
 		},
 		Domains: &domainsteps.Steps{
@@ -116,7 +116,7 @@ func (fx *fixture) worker(r dependencies) *Worker {
 func (fx *fixture) connect(t *testing.T, at ports.DNSProvider) {
 	t.Helper()
 	fx.providers.AddAccount("cloudflare", "token", &fake.DNSProvider{})
-	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: fx.acc.ID, Provider: "cloudflare",
+	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: fx.acc.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
 	must(t, err)
 	fx.providers.AddAccount("cloudflare", "token", at)

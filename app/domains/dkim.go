@@ -66,10 +66,10 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 			return DKIMReport{}, err
 		}
 	}
-	return s.report(ctx, owner, d)
+	return s.readDKIMReport(ctx, owner, d)
 }
 
-func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
+func (s *Service) readDKIMReport(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
 	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func (h *fixture) remove(t *testing.T, fromPlatform bool) (Removed, error) {
+func (h *fixture) remove(t *testing.T, fromPlatform bool) (RemoveResult, error) {
 	t.Helper()
 	return h.Remove(t.Context(), h.acc.ID, guid, zone, fromPlatform, nil)
 }

@@ -30,26 +30,26 @@ type Watch struct {
 	Queue   ports.Queue
 	Now     func() time.Time
 	Log     *slog.Logger
-	// Checked is called with the result of each check.
-	Checked func(ctx context.Context, c Check)
-	// Off disables all checks.
-	Off bool
+	// OnCheck is called with the result of each check.
+	OnCheck func(ctx context.Context, c CheckResult)
+	// Disabled disables all checks.
+	Disabled bool
 
 	backoff resolverBackoff
 }
 
-// Check is the result of one check, which reads the DNS of a domain.
-type Check string
+// CheckResult is the result of one check, which reads the DNS of a domain.
+type CheckResult string
 
 // The results of a check.
 const (
-	CheckReliable   Check = "reliable"
-	CheckUnreliable Check = "unreliable" // some name servers did not answer
-	CheckSilent     Check = "silent"     // no name server answered
+	CheckReliable   CheckResult = "reliable"
+	CheckUnreliable CheckResult = "unreliable" // some name servers did not answer
+	CheckSilent     CheckResult = "silent"     // no name server answered
 )
 
-// Checks lists all values of Check.
-var Checks = []Check{CheckReliable, CheckUnreliable, CheckSilent}
+// CheckResults lists all values of Check.
+var CheckResults = []CheckResult{CheckReliable, CheckUnreliable, CheckSilent}
 
 // Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
 // day's checks. It starts with the domain whose last read is oldest.
@@ -65,7 +65,7 @@ func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, dom
 // checks over the duration spread. Each check is a separate job, so that accounts get fair shares
 // and all replicas work on the checks.
 func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) error {
-	if w.Off || w.backoff.active(w.Now()) {
+	if w.Disabled || w.backoff.isActive(w.Now()) {
 		return nil
 	}
 	health, err := w.Checks.DomainHealth(ctx)
@@ -88,12 +88,12 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 // than half a day ago. A read that got no answer counts as a read. Handle ignores deleted domains
 // and fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	if w.Off || w.backoff.active(w.Now()) {
+	if w.Disabled || w.backoff.isActive(w.Now()) {
 		return nil // a later sweep schedules the domain again
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.IsDue(w.Now()) {
-		if err = w.read(ctx, wakeup.Account, &d); err == nil {
+		if err = w.readDNS(ctx, wakeup.Account, &d); err == nil {
 			_, err = reconcile.Save(ctx, w.Domains, wakeup.Account, d)
 		}
 	}
@@ -103,7 +103,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
+func (w *Watch) readDNS(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	began := w.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer(dns.PlatformHosts{}))...)
 	if ctx.Err() != nil {
@@ -112,13 +112,13 @@ func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Doma
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	}
-	w.Checked(ctx, checkOf(zoneRead))
+	w.OnCheck(ctx, checkResultOf(zoneRead))
 	w.detectOutage(ctx, owner, zoneRead)
 	*d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, w.Facts))
 	return nil
 }
 
-func checkOf(zoneRead dns.ZoneRead) Check {
+func checkResultOf(zoneRead dns.ZoneRead) CheckResult {
 	switch {
 	case zoneRead.Complete:
 		return CheckReliable
@@ -157,8 +157,8 @@ type answeringDomain struct {
 // maxProbes is how many domains detectOutage probes.
 const maxProbes = 2
 
-// active reports whether reads are still stopped.
-func (b *resolverBackoff) active(now time.Time) bool {
+// isActive reports whether reads are still stopped.
+func (b *resolverBackoff) isActive(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Before(b.end)

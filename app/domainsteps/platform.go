@@ -80,12 +80,12 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 // the current DNS if the platform refused the verification. From the stored DNS, a caller can tell
 // whether the record is missing or only not visible to the platform yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
-	failed := errors.Is(cause, fault.VerificationFailed)
-	if failed {
+	verificationFailed := errors.Is(cause, fault.VerificationFailed)
+	if verificationFailed {
 		cause = nameExpectedRecord(d, cause)
 		d = s.Reconciler.WithCurrentDNS(ctx, owner, d)
 	}
-	if failed || !d.Observed.State.IsZero() {
+	if verificationFailed || !d.Observed.State.IsZero() {
 		if _, err := reconcile.Save(ctx, s.Domains, owner, d); err != nil {
 			return err
 		}
@@ -178,5 +178,5 @@ func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tena
 // RecordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
 // stores the revocation first.
 func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 }

@@ -34,7 +34,7 @@ type Steps struct {
 	Platform   ports.MailPlatform
 	DNS        ports.DNSReader
 	Facts      ports.PlatformFacts
-	Reconciler *reconcile.Pass
+	Reconciler *reconcile.Reconciler
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
 	// tenantry intends to write and which it has written. All other records are foreign.
 	Connections *dnsconnections.Service
@@ -45,9 +45,9 @@ type Steps struct {
 	Now   func() time.Time
 }
 
-// Prove asks the mail platform to verify a domain, and stores the result. It fails with
+// VerifyByID asks the mail platform to verify a domain, and stores the result. It fails with
 // verification_failed when the platform does not see the verification record.
-func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Steps) VerifyByID(ctx context.Context, owner access.AccountID, domainID string) error {
 	_, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
 		_, err = s.VerifyAndStore(ctx, owner, d)
@@ -99,10 +99,10 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 	return err
 }
 
-// Signs returns whether the platform signs the domain of a survey. It stores the DNS state of the
-// survey, together with the platform's answer if there is one. It fails with
+// CheckSigning returns whether the platform signs the domain of a survey. It stores the DNS state
+// of the survey, together with the platform's answer if there is one. It fails with
 // exchange_bootstrap_not_ready or an error of the platform or the store.
-func (s *Steps) Signs(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
+func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
 	t, err := s.loadReachable(ctx, owner, survey.Domain)
 	if err == nil {
 		err = CheckMailServerReady(t)

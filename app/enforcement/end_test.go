@@ -22,7 +22,7 @@ func (fx *fixture) limitService() *limits.Service {
 }
 
 // end ends the policy of a scope.
-func (fx *fixture) end(t *testing.T, scope string) (limits.Ended, error) {
+func (fx *fixture) end(t *testing.T, scope string) (limits.EndResult, error) {
 	t.Helper()
 	if scope == sendlimit.TenantWide {
 		return fx.limitService().End(t.Context(), fx.owner, fx.id, nil, nil)

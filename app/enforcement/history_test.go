@@ -301,7 +301,7 @@ func (h *history) removeTenant(t *testing.T) {
 	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
 	if !gone.RulesRemoved && len(gone.RemainingRules) > 0 {
-		t.Fatalf("the rules %q remain: %v", gone.RemainingRules, gone.Why)
+		t.Fatalf("the rules %q remain: %v", gone.RemainingRules, gone.Err)
 	}
 	h.gone = true
 }

@@ -104,14 +104,14 @@ func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
 	until := r.Now().Add(longestDelay)
-	all, err := r.Runs.DueTenants(ctx, until, 1<<30)
+	dueTenants, err := r.Runs.DueTenants(ctx, until, 1<<30)
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(all))
+	errs := make([]error, len(dueTenants))
 	slots := make(chan struct{}, ParallelPasses)
 	var wg panics.Group
-	for n, d := range all {
+	for n, d := range dueTenants {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()

@@ -96,7 +96,7 @@ func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	ended := 0
-	fx.Ended = func(_ context.Context, err error) {
+	fx.OnPassEnd = func(_ context.Context, err error) {
 		if err != nil {
 			ended++
 		}

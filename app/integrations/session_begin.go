@@ -25,39 +25,39 @@ import (
 // slow request then fails and returns no link.
 const openTimeout = 10 * time.Second
 
-// Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it asks the platform for the link. Therefore only one of several concurrent requests asks
-// for a link, and every valid link belongs to a stored session, even after a crash. If an earlier
-// session of the mailbox has expired but is still pending, Begin first checks the earlier session
-// for the last time and ends it.
+// BeginSignIn starts the sign-in of a mailbox at the platform and returns the link. It stores the
+// session before it asks the platform for the link. Therefore only one of several concurrent
+// requests asks for a link, and every valid link belongs to a stored session, even after a crash.
+// If an earlier session of the mailbox has expired but is still pending, BeginSignIn first checks
+// the earlier session for the last time and ends it.
 //
 // Before it asks for the link, it fails, in this order, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
 // mailbox_already_connected_elsewhere, or oauth_session_pending. It also fails with an error of the
 // platform.
-func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[Begun]) (Begun, error) {
+func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[StartedSession]) (StartedSession, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	e, err := s.Connections.EligibleMailbox(ctx, acc.ID, i.ID, mailboxID)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	if err := s.checkAllowed(ctx, acc, i, e); err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	opener, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealed: sealed, eligible: e}, platform)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
-	return opener.open(ctx, answer)
+	return opener.openSession(ctx, answer)
 }
 
 // checkAllowed makes the checks that need only stored state. If several concurrent requests pass
@@ -70,7 +70,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	if err := acc.MayGrow(tenantCount); err != nil {
 		return err
 	}
-	if !s.view(ctx, i).Capabilities.OAuth {
+	if !s.newView(ctx, i).Capabilities.OAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
 	if e.HeldElsewhere {
@@ -142,22 +142,22 @@ func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.EligibleMa
 		return sc.eligible, err
 	}
 	sc.final = true
-	if err := sc.end(ctx); err != nil {
+	if err := sc.endExpiredSession(ctx); err != nil {
 		return sc.eligible, err
 	}
 	return sc.Connections.EligibleMailbox(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
 }
 
-// open gets the link from the platform and stores the session with the answer.
-func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (Begun, error) {
-	link, err := o.start(ctx)
+// openSession gets the link from the platform and stores the session with the answer.
+func (o *sessionOpener) openSession(ctx context.Context, answer ports.Answer[StartedSession]) (StartedSession, error) {
+	link, err := o.requestLink(ctx)
 	if err != nil {
-		return Begun{}, o.failSession(ctx, err)
+		return StartedSession{}, o.failSession(ctx, err)
 	}
-	begun := Begun{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
+	begun := StartedSession{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
 	completion, err := answer.Completion(begun)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	var saved bool
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
@@ -165,17 +165,18 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 		return err
 	})
 	if err != nil {
-		return Begun{}, fmt.Errorf("open session: %w", err)
+		return StartedSession{}, fmt.Errorf("open session: %w", err)
 	}
 	if !saved {
-		return Begun{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
+		return StartedSession{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
 	}
 	return begun, nil
 }
 
-// start asks the platform for a link. Before that, start stores the mark of the mailbox's account
-// in the session. If a later check finds a different mark, a person has signed in.
-func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
+// requestLink asks the platform for a link. Before that, requestLink stores the mark of the
+// mailbox's account in the session. If a later check finds a different mark, a person has signed
+// in.
+func (o *sessionOpener) requestLink(ctx context.Context) (secret.Text, error) {
 	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
 		return secret.Text{}, err

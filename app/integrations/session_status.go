@@ -19,9 +19,9 @@ import (
 // to all callers together.
 const minCheckInterval = 3 * time.Second
 
-// Status returns a session. It first checks an open session at the platform. It fails with
+// SessionStatus returns a session. It first checks an open session at the platform. It fails with
 // integration_not_found, mailbox_not_found, oauth_session_not_found, or an error of the platform.
-func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
+func (s *Service) SessionStatus(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
 	if err != nil || sc.session.Status != integration.SessionPending || !sc.session.Opened {
 		return sc.session, err
@@ -35,7 +35,7 @@ func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailbo
 		return s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
 	}
 	sc.session.CheckedAt = now
-	return sc.check(ctx)
+	return sc.checkAtPlatform(ctx)
 }
 
 // sessionCheck is a session with the state that is needed to check it at the platform.
@@ -61,8 +61,9 @@ func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mai
 	return sc, err
 }
 
-// check reads the progress of an open session. If the session has ended, check stores the end.
-func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
+// checkAtPlatform reads the progress of an open session. If the session has ended, checkAtPlatform
+// stores the end.
+func (sc sessionCheck) checkAtPlatform(ctx context.Context) (integration.Session, error) {
 	platform, err := sc.openPlatform(sc.integration, sc.sealed)
 	if err != nil {
 		return integration.Session{}, err

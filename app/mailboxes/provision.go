@@ -149,7 +149,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 	results, errs := make([]Result, len(rows)), make([]error, len(rows))
 	if err := s.prepareDomain(ctx, owner, d, rows); err != nil {
 		for i, row := range rows {
-			errs[i] = s.releaseIfFresh(ctx, owner, row, err)
+			errs[i] = s.releaseIfNew(ctx, owner, row, err)
 		}
 		return results, errs
 	}
@@ -165,7 +165,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 		workers.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
 	workers.Wait()
-	if slices.ContainsFunc(creations, func(c *creation) bool { return c.notAccepted }) {
+	if slices.ContainsFunc(creations, func(c *creation) bool { return c.domainNotAccepted }) {
 		if err := s.markMailNotReady(ctx, owner, d); err != nil {
 			errs[0] = errors.Join(errs[0], err)
 		}

@@ -41,7 +41,7 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return mailbox.Mailbox{}, err
 	}
-	if err := validate(c); err != nil {
+	if err := checkChange(c); err != nil {
 		return mailbox.Mailbox{}, err
 	}
 	if c.DisplayName != nil {
@@ -75,7 +75,7 @@ func normalize(c Change) (Change, error) {
 	return c, err
 }
 
-func validate(c Change) error {
+func checkChange(c Change) error {
 	if c.DisplayName == nil && c.DailySendLimit == nil && !c.ClearSendLimit {
 		return fault.NoUpdates.With("the body holds no field that can be changed")
 	}

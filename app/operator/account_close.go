@@ -53,7 +53,7 @@ func closeCommand() *cobra.Command {
 		remaining, _ := remainingRules(removals)
 		closing, err := store.CloseAccount(ctx, acc.ID, time.Now(), ruleNames(remaining)...)
 		if err != nil {
-			(&tenants.Service{Runs: store, Now: time.Now}).Resume(ctx, removals)
+			(&tenants.Service{Runs: store, Now: time.Now}).ResumeEnforcement(ctx, removals)
 			return err
 		}
 		for _, removal := range removals {
@@ -152,7 +152,7 @@ type closedAccountRow struct {
 func newClosedAccountRow(a access.Account, closing ports.Closing, removals []tenants.TenantRuleRemoval) closedAccountRow {
 	remaining, removed := remainingRules(removals)
 	return closedAccountRow{
-		string(a.ID), a.Email, string(access.StatusClosed), cli.Stamp(closing.At), closing.KeysRevoked, closing.TenantsReleased,
+		string(a.ID), a.Email, string(access.StatusClosed), cli.FormatTime(closing.At), closing.KeysRevoked, closing.TenantsReleased,
 		closing.DNSConnectionsRemoved, closing.IntegrationsRemoved, removed, remaining,
 	}
 }

@@ -91,7 +91,7 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 				unresolved = nil
 			}
 		}
-		if p.waitOut(ctx, err) {
+		if p.waitForThrottle(ctx, err) {
 			continue
 		}
 		if tries++; tries == p.Tries {
@@ -112,9 +112,9 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 	}
 }
 
-// waitOut waits for as long as a throttling provider demands. It returns false if the policy does
-// not allow a wait, if the provider names no time, or if too little time is left.
-func (p RetryPolicy) waitOut(ctx context.Context, err error) bool {
+// waitForThrottle waits for as long as a throttling provider demands. It returns false if the
+// policy does not allow a wait, if the provider names no time, or if too little time is left.
+func (p RetryPolicy) waitForThrottle(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
 	if p.ThrottleReserve <= 0 || outcome.KindOf(err) != outcome.Throttled || pause <= 0 ||
@@ -170,14 +170,14 @@ type Consent struct {
 	Now      func() time.Time
 }
 
-// Notice returns err, joined with the store's error if storing fails. If err is access_denied,
-// Notice reads the tenant's profile at the platform:
+// RecordIfRevoked returns err, joined with the store's error if storing fails. If err is
+// access_denied, RecordIfRevoked reads the tenant's profile at the platform:
 //
-//   - The platform denies the read: the consent was revoked. Notice stores this, and the tenant's
+//   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the tenant's
 //     readiness shows it.
 //   - The read succeeds: only a grant of the mail server is missing. The next sync restores it.
-//   - The read gets no answer: Notice stores nothing.
-func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
+//   - The read gets no answer: RecordIfRevoked stores nothing.
+func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err
 	}

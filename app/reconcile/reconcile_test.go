@@ -53,7 +53,7 @@ func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, now doma
 	return s.d, nil
 }
 
-func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
+func verified(t *testing.T, s fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
 	t.Helper()
 	p := fake.New()
 	p.Connect(guid, s)
@@ -66,7 +66,7 @@ func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
 	_, err = at.VerifyDomain(t.Context(), zone)
 	must(t, err)
 	store := &oneDomain{d: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
-	return &Pass{
+	return &Reconciler{
 		Platform: p, Domains: store, DNS: p.DNS, Facts: p, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
 	}, p, store
 }

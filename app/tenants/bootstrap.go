@@ -23,7 +23,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		callBegan := r.Now()
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
-			if err == nil || denied(err) {
+			if err == nil || isAccessDenied(err) {
 				answeredCallBegan = callBegan
 			}
 			if err != nil {
@@ -36,8 +36,8 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 			return nil
 		})
 	}, nil)
-	if denied(err) {
-		r.bootstrap = tenant.GrantLost()
+	if isAccessDenied(err) {
+		r.bootstrap = tenant.GrantLostProgress()
 	}
 	if r.bootstrap.Status == "" {
 		// The platform did not answer. The tenant keeps its stored bootstrap state, because other
@@ -45,7 +45,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		r.result.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.ErrorOf(err).Detail}
 		return
 	}
-	r.bootstrap = r.tenant.Bootstrapped(r.bootstrap)
+	r.bootstrap = r.tenant.CorrectProgress(r.bootstrap)
 	r.tenant.Bootstrap, r.tenant.BootstrapStep, r.tenant.Observed.Bootstrap = r.bootstrap.Status, r.bootstrap.Step, answeredCallBegan
 	r.result.Bootstrap = tenant.BootstrapPart(r.bootstrap)
 }
@@ -53,7 +53,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 // enableSubmission enables SMTP AUTH for the whole organization, if the mail server is ready.
 func (r *syncRun) enableSubmission(ctx context.Context) {
 	if r.bootstrap.Status != tenant.BootstrapReady {
-		r.result.SMTPAuth = tenant.SMTPAuthSkipped()
+		r.result.SMTPAuth = tenant.SMTPAuthSkippedPart()
 		return
 	}
 	began, stored := r.Now(), r.tenant.SMTPAuth
@@ -72,7 +72,7 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 	case err == nil:
 		r.result.SMTPAuth = tenant.SMTPAuthPart(r.tenant.SMTPAuth)
 	case outcome.KindOf(err) == outcome.NotReady:
-		r.result.SMTPAuth = tenant.SMTPAuthComing()
+		r.result.SMTPAuth = tenant.SMTPAuthPendingPart()
 	default:
 		r.result.SMTPAuth = Part{Status: tenant.PartFailed, Message: "authenticated SMTP could not be enabled: " + fault.ErrorOf(err).Detail}
 	}

@@ -39,7 +39,7 @@ func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 		}
 		return err
 	})
-	if denied(directoryErr) {
+	if isAccessDenied(directoryErr) {
 		return directoryErr, nil
 	}
 	if err := r.readUnlisted(ctx, &found); err != nil {
@@ -47,7 +47,7 @@ func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	}
 	found.At = r.Now()
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return r.Discovered.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
+		return r.Discoveries.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
 	})
 	if err != nil || directoryErr != nil {
 		return directoryErr, err
@@ -110,7 +110,7 @@ func (r *syncRun) readLicenses(ctx context.Context) error {
 }
 
 func mailboxError(err error) string {
-	if denied(err) {
+	if isAccessDenied(err) {
 		return "the mail server does not allow mailboxes to be listed yet"
 	}
 	return "the mailboxes could not be listed: " + fault.ErrorOf(err).Detail

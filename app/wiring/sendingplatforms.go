@@ -78,14 +78,14 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 	plugins.Wait()
 	var described []integration.Provider
 	for _, name := range slices.Sorted(maps.Keys(p.chains)) {
-		if description, ok := p.cached(name); ok {
-			described = append(described, p.provider(ctx, description))
+		if description, ok := p.cachedDescription(name); ok {
+			described = append(described, p.describedProvider(ctx, description))
 		}
 	}
 	return described, ctx.Err()
 }
 
-func (p *sendingPlatforms) provider(ctx context.Context, description wire.Description) integration.Provider {
+func (p *sendingPlatforms) describedProvider(ctx context.Context, description wire.Description) integration.Provider {
 	provider := integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)}
 	var fieldNames []string
 	for _, f := range description.FieldsOf(wire.OfAccount) {
@@ -98,7 +98,7 @@ func (p *sendingPlatforms) provider(ctx context.Context, description wire.Descri
 	return provider
 }
 
-func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
+func (p *sendingPlatforms) cachedDescription(name string) (wire.Description, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	description, ok := p.cache[name]
@@ -108,7 +108,7 @@ func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
 // describe returns the description of a plugin and caches it. The description changes
 // only when the plugin is upgraded.
 func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
-	if description, ok := p.cached(name); ok {
+	if description, ok := p.cachedDescription(name); ok {
 		return description, nil
 	}
 	description, err := p.host.Describe(ctx, name)
@@ -184,20 +184,20 @@ func (p *sendingPlatforms) For(provider string, credential secret.Credential) po
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
 	if !ok {
-		return p.plugin(provider, account) // the host has no such plugin, so each call returns an error
+		return p.pluginPort(provider, account) // the host has no such plugin, so each call returns an error
 	}
 	circuitPerCredential := func(ctx context.Context) bool {
 		description, err := p.describe(ctx, provider)
 		return err == nil && description.FaultDomain == wire.FaultCredential
 	}
 	interceptors := chain.accountInterceptors(breaker.ByProvider(p.fingerprint(credential), circuitPerCredential))
-	return p.plugin(provider, account, append(interceptors, wire.CutReads())...)
+	return p.pluginPort(provider, account, append(interceptors, wire.CutReads())...)
 }
 
 // faultDomain returns the kind of a platform's fault domains: "credential" or "provider". It is
 // "provider" until the plugin has described itself.
 func (p *sendingPlatforms) faultDomain(provider string) string {
-	if description, ok := p.cached(provider); ok && description.FaultDomain == wire.FaultCredential {
+	if description, ok := p.cachedDescription(provider); ok && description.FaultDomain == wire.FaultCredential {
 		return "credential"
 	}
 	return "provider"
@@ -216,7 +216,7 @@ func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	return hex.EncodeToString(sum)
 }
 
-func (p *sendingPlatforms) plugin(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
+func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
 	return p.host.Sending(provider, p.operator.joined(provider, account, p.describe), interceptors...)
 }
 

@@ -52,7 +52,7 @@ var observations = map[string]Observation{
 	"other changes":         {Zone: zoneWithOtherChanges},
 	"unchanged":             {Zone: unchangedZone},
 	"unchanged and ready":   {Zone: unchangedZone, Ready: true},
-	"unchanged and shown":   {Zone: unchangedZone, Shown: true, NegativeTTL: 30 * time.Minute},
+	"unchanged and shown":   {Zone: unchangedZone, RecordsVisible: true, NegativeTTL: 30 * time.Minute},
 	"not shown":             {Zone: zoneNotShown},
 	"written":               {Zone: zoneWithChanges, Ready: true},
 	"ready":                 {Ready: true},

@@ -21,9 +21,9 @@ type Observation struct {
 	// set after a Verify or EnableDKIM for which the platform was not ready. After a failed read it
 	// is the zero Zone.
 	Zone Zone
-	// Shown is set after ReadDNS. It is true for a reliable read in which every server that answers
-	// shows all records of the plan.
-	Shown bool
+	// RecordsVisible is set after ReadDNS. It is true for a reliable read in which every server
+	// that answers shows all records of the plan.
+	RecordsVisible bool
 	// NegativeTTL is min(SOA TTL, SOA MINIMUM) of the zone, 0 when unknown.
 	NegativeTTL time.Duration
 	// Ready is true after Apply when the plan was written, and after Validate when the platform

@@ -57,7 +57,7 @@ func (d *decision) awaitPublication() {
 func (d *decision) afterRead(o Observation) {
 	switch {
 	case d.handleZoneChange(o.Zone):
-	case !o.Shown:
+	case !o.RecordsVisible:
 		d.SeenAt = time.Time{}
 		d.wait(0)
 	case d.SeenAt.IsZero() || d.SeenAt.After(d.Now):

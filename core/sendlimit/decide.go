@@ -70,8 +70,8 @@ const (
 	Unblocked Action = "unblocked"
 )
 
-// Known reports whether a is a defined action.
-func (a Action) Known() bool { return a == Blocked || a == Unblocked }
+// IsKnown reports whether a is a defined action.
+func (a Action) IsKnown() bool { return a == Blocked || a == Unblocked }
 
 // Event records that a mailbox was blocked or unblocked. It is kept after its mailbox and tenant
 // are deleted.

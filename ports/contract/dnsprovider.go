@@ -40,14 +40,16 @@ type providerCheck = Check[DNSProviderEnv]
 
 // DNSProvider runs the contract suite of ports.DNSProvider. open may return the same environment
 // for every check, because each check uses its own zone.
-func DNSProvider[R Runner[R]](t R, open func(T) DNSProviderEnv) { run(t, DNSProviderChecks(), open) }
+func DNSProvider[R Runner[R]](t R, open func(T) DNSProviderEnv) {
+	runChecks(t, DNSProviderChecks(), open)
+}
 
 // DNSProviderChecks returns the checks of the contract suite of ports.DNSProvider.
 func DNSProviderChecks() []Check[DNSProviderEnv] {
-	var all []providerCheck
-	all = append(all, zoneReadChecks...)
-	all = append(all, zoneWriteChecks...)
-	return append(all, zoneMovedChecks...)
+	var checks []providerCheck
+	checks = append(checks, zoneReadChecks...)
+	checks = append(checks, zoneWriteChecks...)
+	return append(checks, zoneChangedChecks...)
 }
 
 func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet {
@@ -216,14 +218,14 @@ func requireEndOfRequests(t T, start func(context.Context) <-chan error, request
 
 // startWrite starts a write and returns a channel for its error.
 func startWrite(ctx context.Context, p ports.DNSProvider, at dns.Zone) <-chan error {
-	return started(func() error {
+	return startCall(func() error {
 		_, err := p.Apply(ctx, at, []dns.Change{{Before: recordSet(at.Name, dns.TXT, 0), After: recordSet(at.Name, dns.TXT, newTTL, "x")}})
 		return err
 	})
 }
 
-// started starts a call and returns a channel for its error.
-func started(call func() error) <-chan error {
+// startCall starts a call and returns a channel for its error.
+func startCall(call func() error) <-chan error {
 	ended := make(chan error, 1)
 	panics.Go(func() { ended <- call() }, func(e *panics.Error) { ended <- e })
 	return ended
@@ -253,11 +255,11 @@ func newMailRecords(zone string) []dns.RRSet {
 }
 
 func creations(sets []dns.RRSet) []dns.Change {
-	var all []dns.Change
+	var changes []dns.Change
 	for _, s := range sets {
-		all = append(all, dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
+		changes = append(changes, dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
 	}
-	return all
+	return changes
 }
 
 var zoneWriteChecks = []providerCheck{
@@ -364,7 +366,7 @@ var zoneWriteChecks = []providerCheck{
 	}},
 }
 
-var zoneMovedChecks = []providerCheck{
+var zoneChangedChecks = []providerCheck{
 	{"dns/write/changed-since-plan", "a record set that changed since the plan stops the whole write", func(t T, env DNSProviderEnv) {
 		for name, change := range map[string]func(dns.RRSet) dns.RRSet{
 			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },

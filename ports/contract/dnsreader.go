@@ -157,9 +157,9 @@ func readDNS(t T, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.Zone
 }
 
 // requireLookup checks that a read looked up this name outside the domain, and found these texts.
-func requireLookup(t T, all map[string][]string, name string, want ...string) {
+func requireLookup(t T, texts map[string][]string, name string, want ...string) {
 	t.Helper()
-	if got, lookedUp := all[name]; !lookedUp || !slices.Equal(got, want) {
+	if got, lookedUp := texts[name]; !lookedUp || !slices.Equal(got, want) {
 		t.Fatalf("%s shows %q (looked up: %v), want %q", name, got, lookedUp, want)
 	}
 }

@@ -112,23 +112,25 @@ const (
 	LosesAnswer
 )
 
-// check is one promise of ports.MailPlatform.
-type check = Check[MailPlatformEnv]
+// mailCheck is one promise of ports.MailPlatform.
+type mailCheck = Check[MailPlatformEnv]
 
 // MailPlatform runs the contract suite of ports.MailPlatform. open may return the same environment
 // for every check, because the checks share neither tenants nor zones.
-func MailPlatform[R Runner[R]](t R, open func(T) MailPlatformEnv) { run(t, MailPlatformChecks(), open) }
+func MailPlatform[R Runner[R]](t R, open func(T) MailPlatformEnv) {
+	runChecks(t, MailPlatformChecks(), open)
+}
 
 // MailPlatformChecks returns the checks of the contract suite of ports.MailPlatform.
 func MailPlatformChecks() []Check[MailPlatformEnv] {
-	var all []check
-	all = append(all, consentChecks...)
-	all = append(all, directoryChecks...)
-	all = append(all, mailServerChecks...)
-	all = append(all, mailboxChecks...)
-	all = append(all, ruleChecks...)
-	all = append(all, traceChecks...)
-	return append(all, outcomeChecks...)
+	var checks []mailCheck
+	checks = append(checks, consentChecks...)
+	checks = append(checks, directoryChecks...)
+	checks = append(checks, mailServerChecks...)
+	checks = append(checks, mailboxChecks...)
+	checks = append(checks, ruleChecks...)
+	checks = append(checks, traceChecks...)
+	return append(checks, outcomeChecks...)
 }
 
 // password is accepted by every platform.
@@ -295,7 +297,7 @@ func retryUntilReady(t T, env MailPlatformEnv, what string, step func() error) {
 	})
 }
 
-var outcomeChecks = []check{
+var outcomeChecks = []mailCheck{
 	{"mail/outcomes/read-statuses", "a read tells throttled, down and broken apart", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var mailServerChecks = []check{
+var mailServerChecks = []mailCheck{
 	{"mail/settings/bootstrap", "the bootstrap becomes ready and may be repeated", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		p, err := client.Bootstrap(callContext(t))
@@ -123,7 +123,7 @@ var mailServerChecks = []check{
 	}},
 }
 
-var mailboxChecks = []check{
+var mailboxChecks = []mailCheck{
 	{"mail/mailboxes/unknown", "an unknown mailbox is not found", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)

@@ -261,7 +261,7 @@ var brokenTraces = map[string]brokenSends{
 
 func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 	for _, suite := range []struct {
-		checks []check
+		checks []mailCheck
 		broken map[string]brokenSends
 	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
 		for name, b := range suite.broken {

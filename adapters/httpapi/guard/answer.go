@@ -28,7 +28,7 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 		f = timeoutRefusal(f, err, e.route.rules)
 	}
 	e.refusal, e.cause = f, err
-	return refusal.Of(f, e.id)
+	return refusal.ProblemOf(f, e.id)
 }
 
 // timeoutRefusal returns the error for an operation that ended with err and would otherwise be

@@ -128,7 +128,7 @@ func receiveWithin[T any](t testing.TB, limit time.Duration, c <-chan T, what st
 	}
 }
 
-func start(t testing.TB, w ports.Worker, handlers map[string]ports.Handler, periodic ...ports.Periodic) {
+func startWorker(t testing.TB, w ports.Worker, handlers map[string]ports.Handler, periodic ...ports.Periodic) {
 	t.Helper()
 	if err := w.Start(t.Context(), ports.Work{Handlers: handlers, Periodic: periodic}); err != nil {
 		t.Fatalf("start: %v", err)
@@ -142,8 +142,8 @@ func wake(t testing.TB, q ports.Queue, wakeups ...ports.Wakeup) {
 	}
 }
 
-func recordJobs(e *wakeupRecorder) map[string]ports.Handler {
-	return map[string]ports.Handler{"job": e.record}
+func recordingHandlers(recorder *wakeupRecorder) map[string]ports.Handler {
+	return map[string]ports.Handler{"job": recorder.record}
 }
 
 // traceparent is a W3C trace context.
@@ -152,7 +152,7 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 var queueWakes = []queueCheck{
 	{"a wake-up arrives at its time, unchanged", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(e))
 		asked := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: traceparent}
 		wake(t, w, asked)
 		got := e.next(t)
@@ -165,7 +165,7 @@ var queueWakes = []queueCheck{
 	}},
 	{"a wake-up without a time, or with a past time, arrives at once", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "none"})
 		e.requireNext(t, "none")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "past", At: time.Now().Add(-time.Hour)})
@@ -174,12 +174,12 @@ var queueWakes = []queueCheck{
 	{"a wake-up from before the start arrives", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(e))
 		e.requireNext(t, "1")
 	}},
 	{"a wake-up arrives at the handler of its kind", func(t testing.TB, open func() ports.Worker) {
 		w, one, other := open(), newWakeupRecorder(), newWakeupRecorder()
-		start(t, w, map[string]ports.Handler{"job": one.record, "other": other.record})
+		startWorker(t, w, map[string]ports.Handler{"job": one.record, "other": other.record})
 		wake(t, w, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
 		if a, b := one.next(t), other.next(t); a.Kind != "job" || b.Kind != "other" {
 			t.Fatalf("%q and %q", a.Kind, b.Kind)
@@ -187,7 +187,7 @@ var queueWakes = []queueCheck{
 	}},
 	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(e))
 		for _, err := range contract.Concurrently(200, func(i int) error {
 			return w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: fmt.Sprint(i)})
 		}) {
@@ -206,7 +206,7 @@ var queueWakes = []queueCheck{
 			wake(t, w, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"})
 			wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(300 * time.Millisecond)})
 		}
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
 		for seen := map[string]bool{}; !seen["1"] || !seen["last"]; {
 			seen[e.next(t).ID] = true
@@ -217,7 +217,7 @@ var queueWakes = []queueCheck{
 	}},
 	{"of two wake-ups of a job the earlier time counts", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(e))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(48 * time.Hour)})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
@@ -226,7 +226,7 @@ var queueWakes = []queueCheck{
 	{"a wake-up of a running job runs it again", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
 		begun, release := make(chan bool, 10), make(chan bool)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
 			return e.record(ctx, w)
@@ -243,7 +243,7 @@ var queueWakes = []queueCheck{
 		w := open()
 		var row atomic.Int64 // stands for the job's row; a handler must see its last value
 		seen := make(chan int64, 10_000)
-		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			seen <- row.Load()
 			return nil
 		}})
@@ -266,7 +266,7 @@ var queueWakes = []queueCheck{
 	{"a handler can wake its own job later, with the same trace", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
 		asked := make(chan time.Time, 10)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
 			if len(asked) == 0 {
 				at := time.Now().Add(700 * time.Millisecond)
 				asked <- at
@@ -297,11 +297,11 @@ var queueWakes = []queueCheck{
 
 func backlogOf(t testing.TB, w ports.Worker) []ports.Backlog {
 	t.Helper()
-	all, err := w.Backlog(t.Context())
+	backlog, err := w.Backlog(t.Context())
 	if err != nil {
 		t.Fatalf("backlog: %v", err)
 	}
-	return all
+	return backlog
 }
 
 var queueBacklogs = []queueCheck{
@@ -319,13 +319,13 @@ var queueBacklogs = []queueCheck{
 		if len(all) != 3 || all[0].Kind != "early" || all[1].Kind != "late" || all[2].Kind != "now" {
 			t.Fatalf("counted %+v", all)
 		}
-		if all[0].Waiting != 3 || all[0].Late != 0 {
+		if all[0].Waiting != 3 || all[0].Lateness != 0 {
 			t.Fatalf("three that are early: %+v", all[0])
 		}
-		if late := all[1].Late - time.Hour; all[1].Waiting != 2 || late < -time.Second || late > time.Minute {
+		if late := all[1].Lateness - time.Hour; all[1].Waiting != 2 || late < -time.Second || late > time.Minute {
 			t.Fatalf("two that are late: %+v", all[1])
 		}
-		if all[2].Waiting != 1 || all[2].Late < 0 || all[2].Late > time.Minute {
+		if all[2].Waiting != 1 || all[2].Lateness < 0 || all[2].Lateness > time.Minute {
 			t.Fatalf("one that is due: %+v", all[2])
 		}
 	}},
@@ -333,7 +333,7 @@ var queueBacklogs = []queueCheck{
 		w := open()
 		begun, release := make(chan bool, 10), make(chan bool)
 		defer close(release)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
 			begun <- true
 			select {
 			case <-release:
@@ -357,22 +357,22 @@ var queueBacklogs = []queueCheck{
 // is the number of jobs that the workers start in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
-func flood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
+func wakeFlood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
 	t.Helper()
-	all := make([]ports.Wakeup, n)
-	for i := range all {
-		all[i] = ports.Wakeup{Kind: "flood", ID: fmt.Sprintf("%s-%d", account, i), Account: account}
+	wakeups := make([]ports.Wakeup, n)
+	for i := range wakeups {
+		wakeups[i] = ports.Wakeup{Kind: "flood", ID: fmt.Sprintf("%s-%d", account, i), Account: account}
 	}
-	wake(t, q, all...)
+	wake(t, q, wakeups...)
 }
 
-// floods handles jobs that run until their deadline.
-type floods struct {
+// floodHandler handles jobs that run until their deadline.
+type floodHandler struct {
 	begun chan access.AccountID
 	count atomic.Int64
 }
 
-func (f *floods) handle(ctx context.Context, w ports.Wakeup) error {
+func (f *floodHandler) handle(ctx context.Context, w ports.Wakeup) error {
 	f.count.Add(1)
 	select {
 	case f.begun <- w.Account:
@@ -384,30 +384,30 @@ func (f *floods) handle(ctx context.Context, w ports.Wakeup) error {
 
 // startFlooded wakes many jobs for each of several accounts, starts a worker, and waits until a job
 // of each account has started.
-func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *floods) {
+func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *floodHandler) {
 	t.Helper()
-	w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, accounts*each)}
+	w, recorder, f := open(), newWakeupRecorder(), &floodHandler{begun: make(chan access.AccountID, accounts*each)}
 	for i := range accounts {
-		flood(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
+		wakeFlood(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
 	}
-	start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
+	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": f.handle})
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
 		seen[receiveWithin(t, eventTimeout, f.begun, "a handler of each flood")] = true
 	}
-	return w, e, f
+	return w, recorder, f
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
 // before it. An earlier job may run again meanwhile: on a slow machine, it can be rescued before
 // its end is stored.
-func requireShortDelay(t testing.TB, w ports.Worker, e *wakeupRecorder, f *floods, account access.AccountID) {
+func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, flood *floodHandler, account access.AccountID) {
 	t.Helper()
-	before := f.count.Load()
+	before := flood.count.Load()
 	id := fmt.Sprintf("%s-%d", account, before)
 	wake(t, w, ports.Wakeup{Kind: "job", ID: id, Account: account})
-	for e.next(t).ID != id {
+	for recorder.next(t).ID != id {
 	}
-	if n := f.count.Load() - before; n > int64(maxJobsBefore) {
+	if n := flood.count.Load() - before; n > int64(maxJobsBefore) {
 		t.Fatalf("the job of %q began after %d jobs of other accounts, want at most %d", account, n, maxJobsBefore)
 	}
 }
@@ -420,13 +420,13 @@ var queueShares = []queueCheck{
 		}
 	}},
 	{"an account's jobs in a separate fairness group do not delay its others by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, 2000)}
+		w, e, f := open(), newWakeupRecorder(), &floodHandler{begun: make(chan access.AccountID, 2000)}
 		var all []ports.Wakeup
 		for i := range 2000 {
 			all = append(all, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
 		}
 		wake(t, w, all...)
-		start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
+		startWorker(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
 		if account := receiveWithin(t, eventTimeout, f.begun, "a job of the separate group"); account != "ann" {
 			t.Fatalf("its account is %q", account)
 		}
@@ -440,8 +440,8 @@ var queueShares = []queueCheck{
 		w := open()
 		begun, release := make(chan string, 100), make(chan bool)
 		defer close(release)
-		flood(t, w, "ann", 100)
-		start(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
+		wakeFlood(t, w, "ann", 100)
+		startWorker(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
 			begun <- w.ID
 			<-release
 			return nil

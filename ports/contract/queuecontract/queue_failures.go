@@ -24,7 +24,7 @@ func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	runTimes := make(chan time.Time, 1000)
 	began := time.Now()
 	for _, w := range replicas {
-		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
+		startWorker(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
 			runTimes <- time.Now()
 			return nil
 		}})
@@ -42,7 +42,7 @@ var queueFailures = []queueCheck{
 	{"a job is retried with pauses after an error or a panic", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		tries := make(chan time.Time, 10)
-		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			tries <- time.Now()
 			switch len(tries) {
 			case 1:
@@ -72,7 +72,7 @@ var queueFailures = []queueCheck{
 	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
-		start(t, w, map[string]ports.Handler{"job": e.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
+		startWorker(t, w, map[string]ports.Handler{"job": e.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
 		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 			wake(t, w, ports.Wakeup{Kind: "bad", ID: id})
 		}
@@ -83,7 +83,7 @@ var queueFailures = []queueCheck{
 		w, e := open(), newWakeupRecorder()
 		var tries atomic.Int32
 		limit := make(chan time.Duration, 1)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			if tries.Add(1) > 1 {
 				return e.record(ctx, w)
 			}
@@ -105,7 +105,7 @@ var queueFailures = []queueCheck{
 		w := open()
 		runTimes := make(chan time.Time, 100)
 		var runs atomic.Int32
-		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
+		startWorker(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
 			runTimes <- time.Now()
 			switch runs.Add(1) {
 			case 2:
@@ -125,7 +125,7 @@ var queueFailures = []queueCheck{
 	}},
 	{"a kind has one handler", func(t testing.TB, open func() ports.Worker) {
 		err := open().Start(t.Context(), ports.Work{
-			Handlers: recordJobs(newWakeupRecorder()),
+			Handlers: recordingHandlers(newWakeupRecorder()),
 			Periodic: []ports.Periodic{{Kind: "job", Every: time.Second, Do: func(context.Context) error { return nil }}},
 		})
 		if err == nil {
@@ -149,7 +149,7 @@ var queueStops = []queueCheck{
 	{"a stop waits for running handlers and starts no job", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
 		begun, release := make(chan bool, 10), make(chan bool)
-		start(t, w, map[string]ports.Handler{"job": e.record, "long": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": e.record, "long": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
 			if errors.Is(ctx.Err(), context.Canceled) { // cancelled by Stop, not by its deadline
@@ -171,7 +171,7 @@ var queueStops = []queueCheck{
 		rows := newJobLog(t, "1")
 		begun := make(chan bool, 10)
 		w := open()
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
 			begun <- true
 			<-ctx.Done()
 			return ctx.Err()
@@ -182,14 +182,14 @@ var queueStops = []queueCheck{
 		// case.
 		_ = stopWorker(t, w, QueueHandlerTimeout/2)
 		after, e := open(), newWakeupRecorder()
-		start(t, after, recordJobs(e), rows.sweep(after))
+		startWorker(t, after, recordingHandlers(e), rows.sweep(after))
 		e.requireNext(t, "1")
 	}},
 	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		begun, release := make(chan bool, 10), make(chan bool)
 		defer close(release)
-		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			begun <- true
 			<-release
 			return nil
@@ -205,7 +205,7 @@ var queueStops = []queueCheck{
 var queueSweeps = []queueCheck{
 	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
 		rows, e, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
-		start(t, w, recordJobs(e), rows.sweep(w))
+		startWorker(t, w, recordingHandlers(e), rows.sweep(w))
 		e.requireNext(t, "lost")
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
@@ -230,11 +230,11 @@ var queueSweeps = []queueCheck{
 		}
 		// Both workers have the sweep, because a worker without it would postpone the sweep by one
 		// minute.
-		start(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
+		startWorker(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, paused, "the worker")
 		second := open()
-		start(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
+		startWorker(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
 		if err := receiveWithin(t, eventTimeout, saved, "the second worker"); err != nil {
 			t.Fatal(err)
 		}
