@@ -71,21 +71,21 @@ var queueFailures = []queueCheck{
 		}
 	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
-		startWorker(t, w, map[string]ports.Handler{"job": e.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
+		w, recorder := open(), newWakeupRecorder()
+		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
 		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 			wake(t, w, ports.Wakeup{Kind: "bad", ID: id})
 		}
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "good"})
-		e.requireNext(t, "good")
+		recorder.requireNext(t, "good")
 	}},
 	{"a handler has a deadline, after which its job is retried", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		var tries atomic.Int32
 		limit := make(chan time.Duration, 1)
 		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			if tries.Add(1) > 1 {
-				return e.record(ctx, w)
+				return recorder.record(ctx, w)
 			}
 			end, ok := ctx.Deadline()
 			if !ok {
@@ -99,7 +99,7 @@ var queueFailures = []queueCheck{
 		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueHandlerTimeout {
 			t.Fatalf("the handler's deadline is in %s", left)
 		}
-		e.requireNext(t, "1")
+		recorder.requireNext(t, "1")
 	}},
 	{"periodic work runs at the start and again, even after a failure", func(t testing.TB, open func() ports.Worker) {
 		w := open()
@@ -147,15 +147,15 @@ func stopWorker(t testing.TB, w ports.Worker, limit time.Duration) error {
 
 var queueStops = []queueCheck{
 	{"a stop waits for running handlers and starts no job", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		begun, release := make(chan bool, 10), make(chan bool)
-		startWorker(t, w, map[string]ports.Handler{"job": e.record, "long": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "long": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
 			if errors.Is(ctx.Err(), context.Canceled) { // cancelled by Stop, not by its deadline
 				return ctx.Err()
 			}
-			return e.record(ctx, w)
+			return recorder.record(ctx, w)
 		}})
 		wake(t, w, ports.Wakeup{Kind: "long", ID: "1"})
 		receiveWithin(t, eventTimeout, begun, "the handler")
@@ -163,9 +163,9 @@ var queueStops = []queueCheck{
 		if err := stopWorker(t, w, eventTimeout); err != nil {
 			t.Fatal(err)
 		}
-		e.requireNext(t, "1")
+		recorder.requireNext(t, "1")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "2"})
-		e.requireNoWakeup(t, 500*time.Millisecond)
+		recorder.requireNoWakeup(t, 500*time.Millisecond)
 	}},
 	{"a job that a stop interrupts is run again", func(t testing.TB, open func() ports.Worker) {
 		rows := newJobLog(t, "1")
@@ -181,9 +181,9 @@ var queueStops = []queueCheck{
 		// Stop may return an error because the handler ended late. The job must run again in either
 		// case.
 		_ = stopWorker(t, w, QueueHandlerTimeout/2)
-		after, e := open(), newWakeupRecorder()
-		startWorker(t, after, recordingHandlers(e), rows.sweep(after))
-		e.requireNext(t, "1")
+		after, recorder := open(), newWakeupRecorder()
+		startWorker(t, after, recordingHandlers(recorder), rows.sweep(after))
+		recorder.requireNext(t, "1")
 	}},
 	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
 		w := open()
@@ -204,9 +204,9 @@ var queueStops = []queueCheck{
 
 var queueSweeps = []queueCheck{
 	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
-		rows, e, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
-		startWorker(t, w, recordingHandlers(e), rows.sweep(w))
-		e.requireNext(t, "lost")
+		rows, recorder, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
+		startWorker(t, w, recordingHandlers(recorder), rows.sweep(w))
+		recorder.requireNext(t, "lost")
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
 		rows, w := newJobLog(t, "1"), open()

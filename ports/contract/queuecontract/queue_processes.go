@@ -192,10 +192,10 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	}
 	saved, rerun := map[string]int{}, false
 	ids, _ := jobStates(jobs.events(t))
-	for _, m := range jobs.events(t) {
-		if m.What == "saved" {
-			saved[m.ID]++
-			rerun = rerun || m.Epoch > 1
+	for _, event := range jobs.events(t) {
+		if event.What == "saved" {
+			saved[event.ID]++
+			rerun = rerun || event.Epoch > 1
 		}
 	}
 	for _, id := range ids {
@@ -229,10 +229,10 @@ func (p processes) pauseWorker(t *testing.T) {
 	waitFor(t, "the first process tries to save", func() bool { return countEvents(jobs.events(t), "refused") >= 1 })
 	first.stop(t)
 	second.stop(t)
-	for _, m := range jobs.events(t) {
-		late := m.PID == first.Process.Pid && m.Epoch == 1
-		if (m.What == "saved") == late && m.What != "added" && m.What != "taken" {
-			t.Errorf("%+v, though the first process has pid %d", m, first.Process.Pid)
+	for _, event := range jobs.events(t) {
+		late := event.PID == first.Process.Pid && event.Epoch == 1
+		if (event.What == "saved") == late && event.What != "added" && event.What != "taken" {
+			t.Errorf("%+v, though the first process has pid %d", event, first.Process.Pid)
 		}
 	}
 }
@@ -302,17 +302,17 @@ func (s jobState) available(now time.Time) bool {
 
 func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
 	states = map[string]jobState{}
-	for _, m := range events {
-		state := states[m.ID]
-		switch m.What {
+	for _, event := range events {
+		state := states[event.ID]
+		switch event.What {
 		case "added":
-			ids = append(ids, m.ID)
+			ids = append(ids, event.ID)
 		case "taken":
-			state.epoch, state.taken = m.Epoch, m.At
+			state.epoch, state.taken = event.Epoch, event.At
 		case "saved":
 			state.saved = true
 		}
-		states[m.ID] = state
+		states[event.ID] = state
 	}
 	return ids, states
 }
@@ -388,16 +388,16 @@ func (r *jobLog) update(decide func([]jobEvent) []jobEvent) error {
 	var events []jobEvent
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var m jobEvent
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+		var event jobEvent
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return err
 		}
-		events = append(events, m)
+		events = append(events, event)
 	}
 	var text []byte
-	for _, m := range decide(events) {
-		m.At, m.PID = time.Now(), os.Getpid()
-		line, err := json.Marshal(m)
+	for _, event := range decide(events) {
+		event.At, event.PID = time.Now(), os.Getpid()
+		line, err := json.Marshal(event)
 		if err != nil {
 			return err
 		}
