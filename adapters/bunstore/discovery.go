@@ -218,7 +218,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 		switch {
 		case listed && !row.StoredAt.After(f.Began):
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, f.Began))})
-		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
+		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
 			missed, isGone := m.AfterMiss(f.Began)
 			// unblockGone handles a mailbox with an intended block.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})

@@ -183,7 +183,7 @@ func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Quer
 		return page.Page[access.Key]{}, err
 	}
 	keys, err := keysOf(rows)
-	return page.Cut(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
+	return page.New(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
 }
 
 // AccountKey implements ports.AccountKeys.

@@ -293,7 +293,7 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 // if an account already holds the tenant. The caller has read the account while it held the
 // account's lock.
 func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
-	if err := account.MayAttach(account.TenantCount); err != nil {
+	if err := account.CheckMayAttach(account.TenantCount); err != nil {
 		return err
 	}
 	holder := holderRow{GUID: row.GUID, AccountID: row.AccountID}

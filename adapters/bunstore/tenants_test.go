@@ -101,7 +101,7 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 		for n := range 2 {
 			made := attachTenant(t, s, ann, n)
 			signed := addDomain(t, s, ann, made.GUID, "signed.test")
-			signed.Verified, signed.DKIM, signed.Status.VerificationSeen = true, true, true
+			signed.Verified, signed.DKIMEnabled, signed.Status.VerificationSeen = true, true, true
 			must(t, "save", s.SaveDomain(t.Context(), ann, signed, nil))
 			seen := addDomain(t, s, ann, made.GUID, "seen.test")
 			seen.Status.VerificationSeen = true

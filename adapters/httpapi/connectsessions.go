@@ -100,7 +100,7 @@ func renewConnectSession(api huma.API, service *tenants.Service) {
 			if _, err := service.ConnectSession(ctx, who.Account.ID, id); err != nil {
 				return tenants.Link{}, err
 			}
-			return tenants.Link{}, who.Bounds.PermitAllTenants(access.TenantsWrite)
+			return tenants.Link{}, who.Bounds.CheckAllTenants(access.TenantsWrite)
 		}
 		return service.RenewLink(ctx, who.Account, id, answer)
 	})

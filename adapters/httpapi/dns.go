@@ -123,7 +123,7 @@ func tenantDNSOf(d domain.Domain) tenantDNS {
 
 func storedDNSOf(d domain.Domain) storedDNS {
 	return storedDNS{DomainID: d.ID, TenantResourceID: d.TenantID, TenantID: string(d.TenantGUID), DomainName: d.Name,
-		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIM, DNSStatus: dnsStatusOf(d.Status),
+		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIMEnabled, DNSStatus: dnsStatusOf(d.Status),
 		VerificationDNSRecords: convertAll(d.Verification, recordOf), ServiceConfigurationRecords: serviceRecords(d),
 		DKIMDNSRecords: signingRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
 }

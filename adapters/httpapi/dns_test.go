@@ -233,7 +233,7 @@ func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (ru
 	t.Helper()
 	now := time.Now().UTC()
 	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
-	j := provisioning.New(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
+	j := provisioning.NewJob(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
 	must(t, env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}, nil))
 	return run, job
 }

@@ -131,7 +131,7 @@ func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
 func (fx *fixture) begin(t *testing.T) provisioning.Job {
 	t.Helper()
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.New(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	j := provisioning.NewJob(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
 	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	return j
 }
@@ -242,7 +242,7 @@ func (fx *fixture) healthy(t *testing.T, j provisioning.Job) {
 	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.Required != "" {
 		t.Fatalf("the job ended %+v", j)
 	}
-	if !d.Verified || !d.DKIM || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
+	if !d.Verified || !d.DKIMEnabled || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
 		t.Fatalf("stored %+v", d)
 	}
 	fx.requireOneOfEach(t)

@@ -56,14 +56,14 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, domainID st
 // checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
 // plan allows.
 func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
-	if err := acc.MayAutomateDNS(); err != nil {
+	if err := acc.CheckMayAutomateDNS(); err != nil {
 		return err
 	}
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
 	}
-	return acc.MayGrow(tenantCount)
+	return acc.CheckMayGrow(tenantCount)
 }
 
 // checkDomain refuses a tenant that cannot be reached and a domain that has an active job. If
@@ -108,7 +108,7 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	if err != nil {
 		return StartedRun{}, err
 	}
-	j := provisioning.New(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
+	j := provisioning.NewJob(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
 	j.Provider, j.Trace = survey.Holder.Provider.ID, s.Trace(ctx)
 	started := StartedRun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
 	started.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(started.Jobs), CreatedAt: now}.With(started.Jobs)

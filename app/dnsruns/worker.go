@@ -94,7 +94,7 @@ func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecon
 
 // runJob executes the steps of a claimed job until it must wait or ends.
 func (c *claim) runJob(ctx context.Context) error {
-	begun, step := provisioning.Begin(c.job, c.now())
+	begun, step := provisioning.BeginAttempt(c.job, c.now())
 	if err := c.save(ctx, begun); err != nil {
 		return err
 	}

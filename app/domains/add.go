@@ -43,7 +43,7 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 		return AddResult{}, err
 	}
 	facts, factsErr := s.Facts.Facts(ctx)
-	name, err := domain.Name(requestedName, facts.BuiltinDomains)
+	name, err := domain.ParseName(requestedName, facts.BuiltinDomains)
 	if err != nil {
 		return AddResult{}, err
 	}
@@ -68,7 +68,7 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 		return err
 	}
 	if !slices.ContainsFunc(stored, func(d domain.Domain) bool { return d.Name == name }) {
-		if err := domain.Admit(len(stored), domain.MaxPerTenant); err != nil {
+		if err := domain.CheckDomainLimit(len(stored), domain.MaxPerTenant); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 	if err != nil {
 		return err
 	}
-	return acc.MayGrow(tenantCount)
+	return acc.CheckMayGrow(tenantCount)
 }
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
@@ -167,7 +167,7 @@ func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d doma
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, s.Facts))
+		d = d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, s.Facts))
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
 	return AddResult{

@@ -41,11 +41,11 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	}
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
-	d, err = s.Reconciler.Domain(ctx, owner, d, reconcile.MailServerReady)
+	d, err = s.Reconciler.ReconcileDomain(ctx, owner, d, reconcile.MailServerReady)
 	if err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, id, err)
 	}
-	if !d.DKIM {
+	if !d.DKIMEnabled {
 		return s.StartSigningOf(ctx, owner, d)
 	}
 	return d, nil
@@ -75,7 +75,7 @@ func (s *Service) readDKIMReport(ctx context.Context, owner access.AccountID, d 
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	if d, err = reconcile.Save(ctx, s.Domains, owner, d.WithRead(zoneRead, began, reconcile.Hosts(ctx, s.Facts))); err != nil {
+	if d, err = reconcile.SaveDomain(ctx, s.Domains, owner, d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, s.Facts))); err != nil {
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}

@@ -49,7 +49,7 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, id tenant.GU
 // StoredDomain returns a domain as it is stored, without a live read. It fails with
 // tenant_not_found or domain_not_found.
 func (s *Service) StoredDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	return s.Domains.Domain(ctx, owner, id, domain.Lookup(name))
+	return s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(name))
 }
 
 // ByID returns the stored domain with this row id. It fails with domain_not_found.

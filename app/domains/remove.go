@@ -33,7 +33,7 @@ type RemoveResult struct {
 // also fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can
 // be repeated.
 func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[RemoveResult]) (RemoveResult, error) {
-	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.Lookup(name))
+	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.ParseNameOrNone(name))
 	if err != nil {
 		return RemoveResult{}, err
 	}

@@ -22,7 +22,7 @@ import (
 func TestVerifyReconcilesTheDomain(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
-	if !d.Verified || !d.MailReady || d.DKIM || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
+	if !d.Verified || !d.MailReady || d.DKIMEnabled || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
 		t.Fatalf("got %+v", d)
 	}
 	stored := h.stored(t)
@@ -215,7 +215,7 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	h.fake.DNS.Publish(zone)
 	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
-	record, _ := dns.Verification(h.stored(t).Verification)
+	record, _ := dns.VerificationRecord(h.stored(t).Verification)
 	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.ErrorOf(err).Detail, want) {
 		t.Errorf("it says %q, want %q", fault.ErrorOf(err).Detail, want)
 	}

@@ -94,7 +94,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.IsDue(w.Now()) {
 		if err = w.readDNS(ctx, wakeup.Account, &d); err == nil {
-			_, err = reconcile.Save(ctx, w.Domains, wakeup.Account, d)
+			_, err = reconcile.SaveDomain(ctx, w.Domains, wakeup.Account, d)
 		}
 	}
 	if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
@@ -105,7 +105,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 
 func (w *Watch) readDNS(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	began := w.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer(dns.PlatformHosts{}))...)
+	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.DesiredRecords(d.Name, d.Offer(dns.PlatformHosts{}))...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
@@ -114,7 +114,7 @@ func (w *Watch) readDNS(ctx context.Context, owner access.AccountID, d *domain.D
 	}
 	w.OnCheck(ctx, checkResultOf(zoneRead))
 	w.detectOutage(ctx, owner, zoneRead)
-	*d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, w.Facts))
+	*d = d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, w.Facts))
 	return nil
 }
 

@@ -32,7 +32,7 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
-	return reconcile.Save(ctx, s.Domains, owner, verified)
+	return reconcile.SaveDomain(ctx, s.Domains, owner, verified)
 }
 
 // readBeforeVerification reads a domain that is stored as verified. The platform can have a new
@@ -86,7 +86,7 @@ func (s *Steps) recordFailedVerification(ctx context.Context, owner access.Accou
 		d = s.Reconciler.WithCurrentDNS(ctx, owner, d)
 	}
 	if verificationFailed || !d.Observed.State.IsZero() {
-		if _, err := reconcile.Save(ctx, s.Domains, owner, d); err != nil {
+		if _, err := reconcile.SaveDomain(ctx, s.Domains, owner, d); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Steps) recordFailedVerification(ctx context.Context, owner access.Accou
 // nameExpectedRecord returns cause with the record that the platform expects, so that the caller
 // need not look it up.
 func nameExpectedRecord(d domain.Domain, cause error) error {
-	expected, found := dns.Verification(d.Verification)
+	expected, found := dns.VerificationRecord(d.Verification)
 	if !found {
 		return cause
 	}
@@ -126,8 +126,8 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	if err := enableSigning(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 	}
-	d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
-	return reconcile.Save(ctx, s.Domains, owner, d)
+	d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
+	return reconcile.SaveDomain(ctx, s.Domains, owner, d)
 }
 
 // checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS.

@@ -62,7 +62,7 @@ func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID
 	if err != nil {
 		return err
 	}
-	if _, err = s.Reconciler.Mail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
+	if _, err = s.Reconciler.SetUpMail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
 		return s.RecordLostConsent(ctx, owner, t.GUID, err)
 	}
 	return CheckMailServerReady(t)
@@ -78,7 +78,7 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 	if err != nil {
 		return err
 	}
-	d, err = s.Reconciler.Signing(ctx, owner, d)
+	d, err = s.Reconciler.CreateSigning(ctx, owner, d)
 	if err == nil && d.Signing.Selector1.Name == "" {
 		return signingNotCreated()
 	}
@@ -93,7 +93,7 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
-	if err == nil && !d.DKIM {
+	if err == nil && !d.DKIMEnabled {
 		_, err = s.StartSigningOf(ctx, owner, d)
 	}
 	return err
@@ -111,7 +111,7 @@ func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey
 		survey.Domain, err = s.FetchSigning(ctx, owner, t, survey.Domain)
 	}
 	stored, storeErr := s.StoreSurvey(ctx, owner, survey)
-	return stored.DKIM, errors.Join(err, storeErr)
+	return stored.DKIMEnabled, errors.Join(err, storeErr)
 }
 
 func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {

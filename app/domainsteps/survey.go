@@ -70,7 +70,7 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	offer := d.Offer(facts.Hosts)
 	offer.Policy = s.DMARC
 	began := s.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.Desire(d.Name, offer)...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.DesiredRecords(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
@@ -113,7 +113,7 @@ func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Sur
 	}
 	survey.resolution = dns.Resolution{}
 	if survey.zoneProvider != nil {
-		survey.resolution = dns.Resolve(openWrites, survey.ZoneRead.Sets, s.Now())
+		survey.resolution = dns.ResolveWrites(openWrites, survey.ZoneRead.Sets, s.Now())
 		managed = append(managed, survey.resolution.Written()...)
 	}
 	survey.Plan = dns.NewPlan(survey.offer, survey.ZoneRead, managed)
@@ -207,5 +207,5 @@ func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, surve
 // StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the
 // mail platform. It returns the stored domain, and fails when the store fails.
 func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, survey Survey) (domain.Domain, error) {
-	return reconcile.Save(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.Hosts(ctx, s.Facts)))
+	return reconcile.SaveDomain(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.PlatformHosts(ctx, s.Facts)))
 }

@@ -121,7 +121,7 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 		}
 		for _, b := range boxes {
 			if before, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
-				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], tally.After(before, b.Address))
+				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], tally.CountAfter(before, b.Address))
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []por
 			if !counted && day.Start.Before(r.From) {
 				continue
 			}
-			atLeast := tally.After(before, b.Address)
+			atLeast := tally.CountAfter(before, b.Address)
 			if atLeast.Partial = true; atLeast.Total() > before.Total() {
 				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], atLeast)
 			}

@@ -159,7 +159,7 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 // cancelled when the lease expires.
 func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
-		return p.lease.Guard(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
+		return p.lease.GuardWrite(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 // invalid_request, provider_credential_rejected, an error of integration.Reach.Choose, or an error
 // of the platform.
 func (s *Service) Create(ctx context.Context, input NewIntegration, answer ports.Answer[View]) (View, error) {
-	credential, err := s.Platforms.Read(ctx, input.Provider, input.APIKey)
+	credential, err := s.Platforms.ParseCredential(ctx, input.Provider, input.APIKey)
 	if err != nil {
 		return View{}, err
 	}

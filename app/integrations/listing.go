@@ -48,7 +48,7 @@ func newListing(mailboxes []integration.EligibleMailbox) *listing {
 
 func (l *listing) indexAddress(address string, i int) {
 	if address != "" {
-		l.indexByAddress[integration.Fold(address)] = i
+		l.indexByAddress[integration.FoldAddress(address)] = i
 	}
 }
 
@@ -76,7 +76,7 @@ func (l *listing) readAll(ctx context.Context) error {
 // matchAccounts keeps the connected account.
 func (l *listing) matchAccounts(accounts []integration.Account) {
 	for _, a := range accounts {
-		i, matches := l.indexByAddress[integration.Fold(a.Address)]
+		i, matches := l.indexByAddress[integration.FoldAddress(a.Address)]
 		if matches && a.Exists() && l.found[i].State != integration.AccountConnected {
 			l.found[i] = a
 		}

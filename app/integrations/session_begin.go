@@ -67,7 +67,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	if err != nil {
 		return err
 	}
-	if err := acc.MayGrow(tenantCount); err != nil {
+	if err := acc.CheckMayGrow(tenantCount); err != nil {
 		return err
 	}
 	if !s.newView(ctx, i).Capabilities.OAuth {
@@ -240,7 +240,7 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 	if err != nil || e.Connection.Status != integration.ConnectionPending {
 		return nil, err
 	}
-	c := o.eligible.StartFailed(o.connectionID, o.integration.ID, reason, o.now())
+	c := o.eligible.AfterFailedStart(o.connectionID, o.integration.ID, reason, o.now())
 	if c.Status.UnaffectedBySession() { // another request changed the connection between the read of o.eligible and BeginSession
 		c = e.Connection.WithFailure(reason, o.now())
 	}

@@ -47,7 +47,7 @@ type RotatedKey struct {
 // address. Then Authenticate returns the error together with the caller, so that the audit can name
 // the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
-	token, err := access.Bearer(headers)
+	token, err := access.BearerToken(headers)
 	if err != nil {
 		return access.Caller{}, err
 	}

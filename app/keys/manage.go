@@ -38,7 +38,7 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 		return keys, fmt.Errorf("list keys: %w", err)
 	}
 	keys.Entries = slices.DeleteFunc(keys.Entries, func(k access.Key) bool {
-		return access.Bounds{Tenants: caller.Bounds.Tenants}.Cover(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
+		return access.Bounds{Tenants: caller.Bounds.Tenants}.CheckCovers(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
 	})
 	if s.Uses != nil {
 		for i, k := range keys.Entries {
@@ -56,7 +56,7 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRe
 	if err != nil {
 		return IssuedKey{}, err
 	}
-	if err := caller.Bounds.Cover(bounds, access.KeysWrite); err != nil {
+	if err := caller.Bounds.CheckCovers(bounds, access.KeysWrite); err != nil {
 		return IssuedKey{}, err
 	}
 	key, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, wanted.Name, now)
@@ -134,7 +134,7 @@ func (s *Service) changeableKey(ctx context.Context, caller access.Caller, id st
 	if err != nil {
 		return access.Key{}, err
 	}
-	return key, caller.Bounds.Cover(key.Bounds, access.KeysWrite)
+	return key, caller.Bounds.CheckCovers(key.Bounds, access.KeysWrite)
 }
 
 // now returns the time in the precision of the store.

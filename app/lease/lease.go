@@ -3,10 +3,10 @@
 // Package lease keeps a lease that the database granted to this process. A lease is on a
 // provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
 //
-// A Lease is renewed in two ways. RenewInBackground renews it in the background, and Guard renews
-// it before each write. A process that has lost a lease may not write to a provider any more. The
-// store also checks each change itself: every claim gets a new number, and the store accepts
-// changes only with the newest number.
+// A Lease is renewed in two ways. RenewInBackground renews it in the background, and GuardWrite
+// renews it before each write. A process that has lost a lease may not write to a provider any
+// more. The store also checks each change itself: every claim gets a new number, and the store
+// accepts changes only with the newest number.
 package lease
 
 import (
@@ -78,10 +78,10 @@ func (l *Lease) RenewIfStale(ctx context.Context) error {
 	return l.Renew(ctx)
 }
 
-// Guard renews the lease and runs write, with a deadline at the end of the lease. It does not run
-// write when the lease is lost. The deadline also stops a process that was suspended after the
+// GuardWrite renews the lease and runs write, with a deadline at the end of the lease. It does not
+// run write when the lease is lost. The deadline also stops a process that was suspended after the
 // renewal.
-func (l *Lease) Guard(ctx context.Context, write func(context.Context) error) error {
+func (l *Lease) GuardWrite(ctx context.Context, write func(context.Context) error) error {
 	if err := l.Renew(ctx); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestGuardRenewsBeforeEachWrite(t *testing.T) {
 		for range 2 {
 			time.Sleep(duration / 2)
 			var deadline time.Time
-			if err := l.Guard(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
+			if err := l.GuardWrite(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if want := time.Now().Add(duration); !deadline.Equal(want) {
@@ -67,7 +67,7 @@ func TestGuardRefusesWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := New(time.Now(), duration, tt.holder.hold)
-				err := l.Guard(t.Context(), func(context.Context) error { t.Error("it wrote"); return nil })
+				err := l.GuardWrite(t.Context(), func(context.Context) error { t.Error("it wrote"); return nil })
 				if !errors.Is(err, tt.want) || l.IsTaken() != tt.taken {
 					t.Errorf("got %v, taken %v", err, l.IsTaken())
 				}

@@ -58,7 +58,7 @@ type Limit struct {
 func (s *Service) Get(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string) (Limit, error) {
 	scope := sendlimit.TenantWide
 	if domainScope != nil {
-		scope = domain.Lookup(*domainScope)
+		scope = domain.ParseNameOrNone(*domainScope)
 	}
 	p, err := s.Policies.Policy(ctx, owner, id, scope)
 	if err != nil {

@@ -75,7 +75,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id tenant.GUID, w SetRequest) (string, error) {
 	scope := sendlimit.TenantWide
 	if w.DomainScope != nil {
-		d, err := s.Domains.Domain(ctx, owner, id, domain.Lookup(*w.DomainScope))
+		d, err := s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(*w.DomainScope))
 		if err != nil {
 			return "", err
 		}

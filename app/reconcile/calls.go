@@ -173,8 +173,8 @@ type Consent struct {
 // RecordIfRevoked returns err, joined with the store's error if storing fails. If err is
 // access_denied, RecordIfRevoked reads the tenant's profile at the platform:
 //
-//   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the tenant's
-//     readiness shows it.
+//   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the
+//     tenant's readiness shows it.
 //   - The read succeeds: only a grant of the mail server is missing. The next sync restores it.
 //   - The read gets no answer: RecordIfRevoked stores nothing.
 func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {

@@ -107,7 +107,7 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 			connectedCount++
 		}
 	}
-	if err := acc.MayConnect(connectedCount); err != nil {
+	if err := acc.CheckMayConnect(connectedCount); err != nil {
 		return Link{}, ports.ConnectFlow{}, err
 	}
 	expires := s.Now().Add(session.Lifetime).Truncate(time.Second)
@@ -188,7 +188,7 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	if flow.SealedVerifier, err = s.Sealer.Seal(secret.New(verifier), verifierAssociatedData(flow)); err != nil {
 		return Redirect{}, fmt.Errorf("seal verifier: %w", err)
 	}
-	signIn := s.signIn(flow, cookie, secret.New(verifier))
+	signIn := s.signInRequest(flow, cookie, secret.New(verifier))
 	flow.SignInHash = hash(signIn.State)
 	signInURL, err := s.Platform.SignInURL(ctx, signIn)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	return Redirect{URL: signInURL, Cookie: cookie}, s.Flows.SaveFlow(ctx, flow)
 }
 
-func (s *Service) signIn(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
+func (s *Service) signInRequest(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
 	_, redirect := s.redirectURIs()
 	return ports.SignIn{
 		Tenant: flow.ClaimedTenant, State: deriveToken(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,

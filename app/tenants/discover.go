@@ -148,7 +148,7 @@ func (r *syncRun) checkDomains(ctx context.Context) error {
 func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 	var err error
 	if d.Verified {
-		_, err = r.Reconciler.Domain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
+		_, err = r.Reconciler.ReconcileDomain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
 	} else {
 		err = r.checkUnverified(ctx, d)
 	}
@@ -168,6 +168,6 @@ func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 		}
 		return err
 	})
-	_, err := reconcile.Save(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, r.owner, d))
+	_, err := reconcile.SaveDomain(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, r.owner, d))
 	return err
 }

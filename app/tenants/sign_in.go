@@ -121,7 +121,7 @@ func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("open verifier: %w", err)
 	}
-	admin, err := s.Platform.Administrator(ctx, s.signIn(flow, cookie, verifier), code)
+	admin, err := s.Platform.Administrator(ctx, s.signInRequest(flow, cookie, verifier), code)
 	if isAccessDenied(err) {
 		return tenant.Administrator{}, noConsentError()
 	}
@@ -175,7 +175,7 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	if err != nil {
 		return access.Account{}, err
 	}
-	return acc, acc.MayAttach(tenantCount)
+	return acc, acc.CheckMayAttach(tenantCount)
 }
 
 // saveProof stores the flow without its one-time secrets, and moves it to the confirmation step.

@@ -96,7 +96,7 @@ func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(
 	if t.OnTry != nil {
 		t.OnTry(ctx, tried)
 	}
-	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.Gone()})
+	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.IsGone()})
 	if err != nil {
 		return tried, fmt.Errorf("store the result of a delivery: %w", err)
 	}

@@ -82,10 +82,10 @@ func (c Connections) OperatorConnection(ctx context.Context, provider string) (w
 	return connection, nil
 }
 
-// joined returns a function that builds a provider's connection from the operator's part and an
-// account's part. The plugin host calls this function for each call, because the operator's
+// connectionBuilder returns a function that builds a provider's connection from the operator's part
+// and an account's part. The plugin host calls this function for each call, because the operator's
 // credential files can change. describe returns the description of the provider's plugin.
-func (c Connections) joined(provider string, account wire.Connection, describe func(context.Context, string) (wire.Description, error)) func(context.Context) (wire.Connection, error) {
+func (c Connections) connectionBuilder(provider string, account wire.Connection, describe func(context.Context, string) (wire.Description, error)) func(context.Context) (wire.Connection, error) {
 	return func(ctx context.Context) (wire.Connection, error) {
 		operator, err := c.OperatorConnection(ctx, provider)
 		if err != nil {

@@ -143,5 +143,5 @@ func (p *DNSProviders) fingerprint(account wire.Connection) string {
 }
 
 func (p *DNSProviders) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.DNSProvider {
-	return p.Host.DNS(provider, p.operator.joined(provider, account, p.Host.Describe), interceptors...)
+	return p.Host.DNS(provider, p.operator.connectionBuilder(provider, account, p.Host.Describe), interceptors...)
 }

@@ -217,14 +217,14 @@ func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 }
 
 func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
-	return p.host.Sending(provider, p.operator.joined(provider, account, p.describe), interceptors...)
+	return p.host.Sending(provider, p.operator.connectionBuilder(provider, account, p.describe), interceptors...)
 }
 
-// Read parses the credential text of an integration. The text is the API key alone, or a JSON
-// object of the plugin's account fields. Read fails with unknown_provider if the provider has no
-// plugin, with service_unavailable if the plugin does not run, and with invalid_request if the text
-// does not match the fields.
-func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
+// ParseCredential parses the credential text of an integration. The text is the API key alone, or a
+// JSON object of the plugin's account fields. ParseCredential fails with unknown_provider if the
+// provider has no plugin, with service_unavailable if the plugin does not run, and with
+// invalid_request if the text does not match the fields.
+func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, ok := p.chains[provider]; !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(p.chains)), ", ")
 		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name. The sending platforms are "+known+".",

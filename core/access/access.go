@@ -117,38 +117,38 @@ func (a Account) CheckActive() error {
 	return nil
 }
 
-// MayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
+// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
 // connected is the number of tenants with a valid consent. It excludes tenants with a revoked
-// consent, because such a tenant needs no new slot when it is connected again. MayAttach checks the
-// slots again when the administrator confirms.
-func (a Account) MayConnect(connected int) error {
+// consent, because such a tenant needs no new slot when it is connected again. CheckMayAttach
+// checks the slots again when the administrator confirms.
+func (a Account) CheckMayConnect(connected int) error {
 	if connected >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
 }
 
-// MayAttach fails with tenant_limit_reached if the account already has as many tenants as it has
-// slots. tenantCount is the number of tenants that it has.
-func (a Account) MayAttach(tenantCount int) error {
+// CheckMayAttach fails with tenant_limit_reached if the account already has as many tenants as it
+// has slots. tenantCount is the number of tenants that it has.
+func (a Account) CheckMayAttach(tenantCount int) error {
 	if tenantCount >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
 }
 
-// MayAutomateDNS fails with dns_automation_not_in_plan if the plan has no automatic DNS.
-func (a Account) MayAutomateDNS() error {
+// CheckMayAutomateDNS fails with dns_automation_not_in_plan if the plan has no automatic DNS.
+func (a Account) CheckMayAutomateDNS() error {
 	if !a.Plan.AutomaticDNS {
 		return fault.DNSAutomationNotInPlan.With("automatic DNS is not part of the account's plan")
 	}
 	return nil
 }
 
-// MayGrow fails with tenant_limit_reached if the account has more tenants than its plan allows, for
-// example after a downgrade. Such an account may not add domains, mailboxes or DNS records to its
-// tenants. tenantCount is the number of tenants that it has.
-func (a Account) MayGrow(tenantCount int) error {
+// CheckMayGrow fails with tenant_limit_reached if the account has more tenants than its plan
+// allows, for example after a downgrade. Such an account may not add domains, mailboxes or DNS
+// records to its tenants. tenantCount is the number of tenants that it has.
+func (a Account) CheckMayGrow(tenantCount int) error {
 	if tenantCount > a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", tenantCount, a.Plan.TenantSlots)
 	}

@@ -38,12 +38,12 @@ func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 	}{
 		{"an active plan is entitled", account.CheckActive(), nil},
 		{"a lapsed plan is not entitled", access.Account{}.CheckActive(), fault.NoAPIPlan},
-		{"a link while a slot is free", account.MayConnect(1), nil},
-		{"no link when every slot is used", account.MayConnect(2), fault.TenantLimitReached},
-		{"the last slot can be taken", account.MayAttach(1), nil},
-		{"no tenant beyond the slots", account.MayAttach(2), fault.TenantLimitReached},
-		{"at the limit tenants may grow", account.MayGrow(2), nil},
-		{"above the limit tenants may not grow", account.MayGrow(3), fault.TenantLimitReached},
+		{"a link while a slot is free", account.CheckMayConnect(1), nil},
+		{"no link when every slot is used", account.CheckMayConnect(2), fault.TenantLimitReached},
+		{"the last slot can be taken", account.CheckMayAttach(1), nil},
+		{"no tenant beyond the slots", account.CheckMayAttach(2), fault.TenantLimitReached},
+		{"at the limit tenants may grow", account.CheckMayGrow(2), nil},
+		{"above the limit tenants may not grow", account.CheckMayGrow(3), fault.TenantLimitReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if !errors.Is(tt.got, tt.refusal) {

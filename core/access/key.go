@@ -127,10 +127,10 @@ func lowerHex(s string) bool {
 	return true
 }
 
-// Bearer returns the token from the values of the Authorization header. It fails with
+// BearerToken returns the token from the values of the Authorization header. It fails with
 // invalid_auth_header or missing_api_key. Several headers are refused even if they are equal,
 // because a proxy and this service could each use a different one.
-func Bearer(headers []string) (string, error) {
+func BearerToken(headers []string) (string, error) {
 	if len(headers) != 1 {
 		return "", fault.InvalidAuthHeader.With("the request has no Authorization header, or several")
 	}

@@ -39,7 +39,7 @@ func TestBearerRequiresExactlyOneToken(t *testing.T) {
 		{"only spaces after Bearer", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := access.Bearer(tt.headers)
+			got, err := access.BearerToken(tt.headers)
 			if got != tt.want || !errors.Is(err, tt.refusal) {
 				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.refusal)
 			}

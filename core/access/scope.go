@@ -94,8 +94,8 @@ func checkScopes(scopes []Scope) error {
 	return nil
 }
 
-// insufficient returns the insufficient_scope error. required is the scope that the caller's key
-// lacks. If a different bound stops the request, required is the scope of the operation.
-func insufficient(required Scope, format string, args ...any) error {
+// insufficientScope returns the insufficient_scope error. required is the scope that the caller's
+// key lacks. If a different bound stops the request, required is the scope of the operation.
+func insufficientScope(required Scope, format string, args ...any) error {
 	return fault.InsufficientScope.WithValues(required, format, args...)
 }

@@ -69,7 +69,7 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 	longest := 0
 	for _, p := range providers {
 		for _, pattern := range p.NameServers {
-			if matches(host, pattern) && len(pattern) > longest {
+			if matchesPattern(host, pattern) && len(pattern) > longest {
 				match, found, longest = p, true, len(pattern)
 			}
 		}
@@ -77,8 +77,9 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 	return match, found
 }
 
-// matches reports whether a name server matches a pattern: a host name, or "*." and a suffix.
-func matches(host, pattern string) bool {
+// matchesPattern reports whether a name server matches a pattern: a host name, or "*." and a
+// suffix.
+func matchesPattern(host, pattern string) bool {
 	host, pattern = normalName(host), normalName(pattern)
 	if end, wild := strings.CutPrefix(pattern, "*"); wild {
 		return strings.HasPrefix(end, ".") && strings.HasSuffix(host, end) && len(host) > len(end)

@@ -75,9 +75,9 @@ func (s Signing) Wanted() []Desired {
 	return records
 }
 
-// Verification returns the record that proves ownership, or false if the platform offers none. It
-// prefers a TXT record, because that does not affect mail.
-func Verification(offered []Record) (Record, bool) {
+// VerificationRecord returns the record that proves ownership, or false if the platform offers
+// none. It prefers a TXT record, because that does not affect mail.
+func VerificationRecord(offered []Record) (Record, bool) {
 	for _, r := range offered {
 		if r.Type == TXT {
 			return r, true
@@ -89,9 +89,9 @@ func Verification(offered []Record) (Record, bool) {
 	return Record{}, false
 }
 
-// Desire returns the records that a domain must have, ordered by purpose. It omits records that the
-// platform has not specified yet.
-func Desire(domain string, o Offer) []Desired {
+// DesiredRecords returns the records that a domain must have, ordered by purpose. It omits records
+// that the platform has not specified yet.
+func DesiredRecords(domain string, o Offer) []Desired {
 	var desired []Desired
 	addDesired := func(p Purpose, r Record, found bool) {
 		if !found || r.Content == "" || !isInDomain(r.Name, domain) {
@@ -103,7 +103,7 @@ func Desire(domain string, o Offer) []Desired {
 		r.Name = normalName(r.Name)
 		desired = append(desired, Desired{p, r})
 	}
-	proof, found := Verification(o.Verification)
+	proof, found := VerificationRecord(o.Verification)
 	addDesired(Ownership, proof, found && proof.Type == TXT)
 	mx, found := o.mxRecord(domain)
 	addDesired(Inbound, mx, found)
@@ -145,8 +145,8 @@ func (o Offer) serviceRecord(recordType Type, name string, matches func(string) 
 
 func anyContent(string) bool { return true }
 
-// isInDomain reports whether a name is the domain or below the domain. Desire omits all other
-// names, so that a plan never changes names outside the domain.
+// isInDomain reports whether a name is the domain or below the domain. DesiredRecords omits all
+// other names, so that a plan never changes names outside the domain.
 func isInDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }

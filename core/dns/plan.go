@@ -80,7 +80,7 @@ type Plan struct {
 // plan has a conflict, which a person must resolve.
 func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: read.Domain, Zone: read.Zone, Reliable: read.Complete, Reason: read.Reason, At: read.At,
-		Desired: Desire(read.Domain, o), Observed: observedSets(read)}
+		Desired: DesiredRecords(read.Domain, o), Observed: observedSets(read)}
 	z := zoneView{ZoneRead: read, managed: managed, offered: o.Verification, hosts: o.Hosts}
 	if !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Inbound }) {
 		if v := z.decideMX(Record{Type: MX, Name: read.Domain}); v.action == Conflict {

@@ -91,9 +91,10 @@ func firstMatch(texts []string, matches func(string) bool) string {
 	return Missing
 }
 
-// Merge returns a domain's status after a read. An incomplete read may show the answer of a single
-// server. Merge therefore takes from an incomplete read only the values that were missing before.
-func Merge(earlier, seen Status, complete bool) Status {
+// MergeStatus returns a domain's status after a read. An incomplete read may show the answer of a
+// single server. MergeStatus therefore takes from an incomplete read only the values that were
+// missing before.
+func MergeStatus(earlier, seen Status, complete bool) Status {
 	if complete {
 		return seen
 	}

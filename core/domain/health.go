@@ -15,7 +15,7 @@ type Drift string
 // The kinds of drift.
 const (
 	SPFGone    Drift = "spf_gone"    // SPF no longer allows the mail platform to send for the domain
-	DKIMBroken Drift = "dkim_broken" // the domain's DKIM keys are no longer found
+	DKIMBroken Drift = "dkim_broken" // the domain's DKIMEnabled keys are no longer found
 	MXMoved    Drift = "mx_moved"    // mail for the domain goes elsewhere
 )
 
@@ -35,7 +35,7 @@ type Health struct {
 // nil if they are unknown. Only a complete read of a verified domain can detect or end drift, and
 // only if hosts is not nil.
 func (d Domain) WithRead(s dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
-	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
+	d.Status = dns.MergeStatus(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
 	if s.Complete && d.Verified && hosts != nil {
 		spf, dkim, mx := dns.ReadSoundness(s, d.Offer(*hosts))

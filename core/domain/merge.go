@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// Admit fails with domain_limit_reached if the tenant already has as many domains as the limit.
-func Admit(count, limit int) error {
+// CheckDomainLimit fails with domain_limit_reached if the tenant already has as many domains as the
+// limit.
+func CheckDomainLimit(count, limit int) error {
 	if count >= limit {
 		return fault.DomainLimitReached.With("the tenant already has %d domains", limit)
 	}
@@ -26,7 +27,7 @@ type Observed struct {
 	State     time.Time // Added, MissingSince and Missed
 	Verified  time.Time // Verified and Default; see observation.HeldUntil
 	Mail      time.Time // MailReady
-	Signing   time.Time // DKIM and Signing.Enabled
+	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is the time of the newest change that can mean a new domain with the same name: a
@@ -57,7 +58,7 @@ func (d Domain) Merge(seen Domain) Domain {
 		d.MailReady = seen.MailReady
 	}
 	if observation.Advance(&d.Observed.Signing, seen.Observed.Signing) {
-		d.DKIM, d.Signing.Enabled = seen.DKIM, seen.DKIM
+		d.DKIMEnabled, d.Signing.Enabled = seen.DKIMEnabled, seen.DKIMEnabled
 	}
 	if observation.Advance(&d.Observed.Selectors, seen.Observed.Selectors) {
 		d.Signing.Selector1, d.Signing.Selector2 = seen.Signing.Selector1, seen.Signing.Selector2
@@ -74,21 +75,21 @@ func (d Domain) Merge(seen Domain) Domain {
 func WithCanonicalNames(list []Platform) []Platform {
 	canonical := make([]Platform, 0, len(list))
 	for _, p := range list {
-		if p.Name = Lookup(p.Name); p.Name != NoName {
+		if p.Name = ParseNameOrNone(p.Name); p.Name != NoName {
 			canonical = append(canonical, p)
 		}
 	}
 	return canonical
 }
 
-// WithoutMail returns the domain without MailReady and DKIM, because it was not verified at the
-// time at. Only a verified domain can accept mail or be signed.
+// WithoutMail returns the domain without MailReady and DKIMEnabled, because it was not verified at
+// the time at. Only a verified domain can accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false
 	}
 	if observation.Advance(&d.Observed.Signing, at) {
-		d.DKIM, d.Signing.Enabled = false, false
+		d.DKIMEnabled, d.Signing.Enabled = false, false
 	}
 	return d
 }
@@ -107,9 +108,9 @@ func (d Domain) WithRecords(r Records, at time.Time) Domain {
 	return d
 }
 
-// WithSigning returns the domain with its DKIM configuration, as observed at the time at.
+// WithSigning returns the domain with its DKIMEnabled configuration, as observed at the time at.
 func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
-	d.Signing, d.DKIM, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
+	d.Signing, d.DKIMEnabled, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
 	return d
 }
 

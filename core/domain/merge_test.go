@@ -29,7 +29,7 @@ func observations() []func(domain.Domain) domain.Domain {
 		},
 		func(d domain.Domain) domain.Domain { return d.WithSigning(signing("old", false), time.Unix(5, 0)) },
 		func(d domain.Domain) domain.Domain {
-			d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, time.Unix(6, 0)
+			d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, time.Unix(6, 0)
 			return d
 		},
 		func(d domain.Domain) domain.Domain {
@@ -81,7 +81,7 @@ func permute(n int, visit func([]int)) {
 }
 
 func TestUnverifiedDomainStartsOver(t *testing.T) {
-	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIM: true, Signing: dns.Signing{Enabled: true}}
+	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIMEnabled: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
 	at := time.Unix(9, 0)
 	want.Observed = domain.Observed{State: at, Verified: at, Mail: at, Signing: at, Change: at}

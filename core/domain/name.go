@@ -27,10 +27,10 @@ var hostNames = idna.New(
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
 )
 
-// Name returns the canonical form of a domain that a caller wants to add: lower-case A-labels
-// without the final dot. builtin are the suffixes of the names that the mail platform assigns. Name
-// fails with invalid_domain or builtin_domain_not_allowed.
-func Name(raw string, builtin []string) (string, error) {
+// ParseName returns the canonical form of a domain that a caller wants to add: lower-case A-labels
+// without the final dot. builtin are the suffixes of the names that the mail platform assigns.
+// ParseName fails with invalid_domain or builtin_domain_not_allowed.
+func ParseName(raw string, builtin []string) (string, error) {
 	name, ok := canonicalName(raw)
 	if !ok {
 		return "", refuse(fault.InvalidDomain, "the domain is not a host name of two labels or more")
@@ -45,9 +45,9 @@ func Name(raw string, builtin []string) (string, error) {
 	return name, nil
 }
 
-// Lookup returns the canonical form of raw. It returns NoName for a malformed name, so that the
-// caller gets the same answer as for an unknown name.
-func Lookup(raw string) string {
+// ParseNameOrNone returns the canonical form of raw. It returns NoName for a malformed name, so
+// that the caller gets the same answer as for an unknown name.
+func ParseNameOrNone(raw string) string {
 	if name, ok := canonicalName(raw); ok {
 		return name
 	}

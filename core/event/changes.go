@@ -67,7 +67,7 @@ func OfDomain(before, after domain.Domain) []Event {
 	}{
 		{DomainAdded, !before.Added},
 		{DomainVerified, after.Verified && !(before.Added && before.Verified)},
-		{DomainDKIMEnabled, after.DKIM && !(before.Added && before.DKIM)},
+		{DomainDKIMEnabled, after.DKIMEnabled && !(before.Added && before.DKIMEnabled)},
 		{DomainHealthChanged, !slices.Equal(before.Health.Drifted, after.Health.Drifted)},
 	} {
 		if c.happened {
@@ -83,7 +83,7 @@ func ofDomain(eventType Type, d domain.Domain) Event {
 		drifted = append(drifted, string(drift))
 	}
 	return Event{Type: eventType, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
-		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIM, Drifted: drifted,
+		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIMEnabled, Drifted: drifted,
 	}}
 }
 
@@ -114,7 +114,7 @@ func ofJob(eventType Type, j provisioning.Job) Event {
 // all jobs have the same tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	runBefore, runAfter := run.With(before), run.With(after)
-	if len(after) == 0 || !runBefore.Status.Active() || runAfter.Status.Active() {
+	if len(after) == 0 || !runBefore.Status.IsActive() || runAfter.Status.IsActive() {
 		return nil
 	}
 	e := Event{Type: DNSRunCompleted, Tenant: after[0].TenantGUID, Subject: Subject{DNSRun, run.ID}, Data: RunData{
@@ -131,7 +131,7 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 // event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
-	listedBefore, listedAfter := before.Stage.Listed(), after.Stage.Listed()
+	listedBefore, listedAfter := before.Stage.IsListed(), after.Stage.IsListed()
 	switch {
 	case !listedBefore && listedAfter:
 		return []Event{ofMailbox(MailboxCreated, after)}

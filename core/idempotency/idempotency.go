@@ -90,8 +90,8 @@ type Record struct {
 	ExpiresAt time.Time
 }
 
-// expired reports whether the key is not leased and its retention has ended.
-func (r Record) expired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
+// isExpired reports whether the key is not leased and its retention has ended.
+func (r Record) isExpired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
 
 // Verdict is the decision on a request whose key is stored.
 type Verdict int
@@ -112,7 +112,7 @@ const (
 // request is the request of the record.
 func Decide(r Record, sameRequest bool, now time.Time) Verdict {
 	switch {
-	case r.expired(now):
+	case r.isExpired(now):
 		return Run
 	case !sameRequest:
 		return Conflict
@@ -164,8 +164,8 @@ var statusesNotKept = []int{401, 402, 404, 429}
 //
 //   - The answer to a successful request is kept.
 //   - A refusal (4xx) is kept if a provider or a DNS server answered the request, because the next
-//     answer may differ. There are two exceptions: statuses in statusesNotKept, and refusals with fromStore,
-//     which depend only on stored data that a concurrent request can change.
+//     answer may differ. There are two exceptions: statuses in statusesNotKept, and refusals with
+//     fromStore, which depend only on stored data that a concurrent request can change.
 //   - Of any other request, only the key is kept if the request asked a provider or the DNS, or
 //     changed data. Otherwise the key is released.
 func DecideEnd(status int, fromStore bool, e Effects) Result {

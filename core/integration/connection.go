@@ -136,9 +136,9 @@ func (c Connection) AfterSession(s Session, a Account, now time.Time) Connection
 	}
 }
 
-// StartFailed returns the connection to store when the platform did not start a session. If the
-// mailbox has no connection yet, StartFailed returns a new connection with this id.
-func (e EligibleMailbox) StartFailed(id, integrationID, reason string, now time.Time) Connection {
+// AfterFailedStart returns the connection to store when the platform did not start a session. If
+// the mailbox has no connection yet, AfterFailedStart returns a new connection with this id.
+func (e EligibleMailbox) AfterFailedStart(id, integrationID, reason string, now time.Time) Connection {
 	c := e.Connection
 	switch {
 	case c.ID == "":

@@ -55,7 +55,7 @@ func TestAFailedStartKeepsEarlierConnections(t *testing.T) {
 		if was != "" {
 			e.Connection = integration.Connection{ID: "c", IntegrationID: "i", MailboxID: "m", Status: was}
 		}
-		got := e.StartFailed("c", "i", "start_down", now)
+		got := e.AfterFailedStart("c", "i", "start_down", now)
 		if got.Status != want || got.ID != "c" || got.IntegrationID != "i" || got.MailboxID != "m" || got.UpdatedAt != now {
 			t.Errorf("%q: %+v", was, got)
 		}

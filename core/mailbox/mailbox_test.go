@@ -15,7 +15,7 @@ func TestOnlyCreatedMailboxesAreListed(t *testing.T) {
 	for stage, want := range map[mailbox.Stage]bool{
 		mailbox.Reserved: false, mailbox.Creating: false, mailbox.Created: true, mailbox.Ready: true,
 	} {
-		if stage.Listed() != want {
+		if stage.IsListed() != want {
 			t.Errorf("%s listed: %v", stage, !want)
 		}
 	}

@@ -52,7 +52,7 @@ func firstFields(fields []fault.Field) []fault.Field { return fields[:min(len(fi
 
 func canonicalAddress(raw, domainName string) (string, bool) {
 	local, host, split := strings.Cut(raw, "@")
-	if !split || !isPlainLocal(local) || strings.HasSuffix(host, ".") || domain.Lookup(host) != domainName {
+	if !split || !isPlainLocal(local) || strings.HasSuffix(host, ".") || domain.ParseNameOrNone(host) != domainName {
 		return "", false
 	}
 	canonical := strings.ToLower(local) + "@" + domainName

@@ -93,10 +93,10 @@ func Catch(f func() error) (err error) {
 	return err
 }
 
-// Continue panics with the *Error in err, if there is one. A goroutine that waits for the result of
-// another goroutine calls Continue, so that the panic reaches the code that runs the waiting
+// Repanic panics with the *Error in err, if there is one. A goroutine that waits for the result of
+// another goroutine calls Repanic, so that the panic reaches the code that runs the waiting
 // request or job.
-func Continue(err error) {
+func Repanic(err error) {
 	var e *Error
 	if errors.As(err, &e) {
 		panic(e)

@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// Begin starts an attempt of a job that a worker has claimed. It returns the job as Running and the
-// step to do. If the job has no next attempt, Begin returns it unchanged with None.
-func Begin(j Job, now time.Time) (Job, Step) {
+// BeginAttempt starts an attempt of a job that a worker has claimed. It returns the job as Running
+// and the step to do. If the job has no next attempt, BeginAttempt returns it unchanged with None.
+func BeginAttempt(j Job, now time.Time) (Job, Step) {
 	if !j.Status.HasNextAttempt() {
 		return j, None
 	}

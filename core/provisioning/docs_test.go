@@ -79,7 +79,7 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 			for _, o := range observations {
 				j := afterObservations(t, newJob(), path...)
 				now := j.NextAttemptAt.Add(time.Minute)
-				j, _ = Begin(j, now)
+				j, _ = BeginAttempt(j, now)
 				change(&j)
 				after, _ := DefaultTimetable.Advance(j, o, at(now))
 				if after.Stage != j.Stage {

@@ -17,7 +17,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func at(now time.Time) Moment { return Moment{Now: now} }
 
 func newJob() Job {
-	return New("job", "run", "ann", "domain", "guid", "contoso.test", start)
+	return NewJob("job", "run", "ann", "domain", "guid", "contoso.test", start)
 }
 
 // The zones that observations contain.
@@ -106,7 +106,7 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 	for _, name := range names {
 		now := j.NextAttemptAt.Add(time.Minute)
 		if j.Status != Running {
-			j, _ = Begin(j, now)
+			j, _ = BeginAttempt(j, now)
 		}
 		j, _ = DefaultTimetable.Advance(j, observationNamed(t, name), at(now))
 	}

@@ -68,7 +68,7 @@ func TestRunTimesSpanTheJobs(t *testing.T) {
 
 func TestOnlyEndedJobsAreInactive(t *testing.T) {
 	for s, want := range map[Status]bool{Queued: true, Running: true, Waiting: true, ActionRequired: true, Completed: false, Failed: false} {
-		if s.Active() != want {
+		if s.IsActive() != want {
 			t.Errorf("%s is active: %v", s, !want)
 		}
 	}

@@ -156,17 +156,17 @@ func (r Reading) Tally() Tally {
 	return tally
 }
 
-// Tally holds the counts of a reading. After merges them with stored counts.
+// Tally holds the counts of a reading. CountAfter merges them with stored counts.
 type Tally struct {
 	from   time.Time
 	counts map[countKey]Count
 }
 
-// After returns a mailbox's count of a day after the reading. before is the stored count of that
-// day. If the reading covers the day from its start, the count of the reading replaces the stored
-// count. Otherwise After adds the count of the reading to the stored final count. A count never
-// decreases within a day.
-func (t Tally) After(before Count, address string) Count {
+// CountAfter returns a mailbox's count of a day after the reading. before is the stored count of
+// that day. If the reading covers the day from its start, the count of the reading replaces the
+// stored count. Otherwise CountAfter adds the count of the reading to the stored final count. A
+// count never decreases within a day.
+func (t Tally) CountAfter(before Count, address string) Count {
 	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day
 	if before.Day.Before(t.from) {

@@ -39,7 +39,7 @@ func TestTallyCountsEachMessageOnce(t *testing.T) {
 		{"yesterday", sendlimit.Count{Day: yesterday.Start, Final: 2, Recent: 2}, "ada@a.test", sendlimit.Count{Day: yesterday.Start, Final: 3, Recent: 1}},
 		{"a mailbox without new messages", sendlimit.Count{Day: today.Start, Final: 5, Recent: 3}, "cyd@a.test", sendlimit.Count{Day: today.Start, Recent: 8}},
 	} {
-		if got := tally.After(tt.before, tt.address); got != tt.want {
+		if got := tally.CountAfter(tt.before, tt.address); got != tt.want {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
@@ -136,7 +136,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 					for _, day := range r.Days {
 						before := counts[sender][day.Start]
 						before.Day = day.Start
-						after := tally.After(before, sender)
+						after := tally.CountAfter(before, sender)
 						if after.Total() < before.Total() || after.Total() > want[sender][day.Start] {
 							t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), want[sender][day.Start])
 						}

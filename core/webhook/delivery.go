@@ -68,8 +68,8 @@ type Response struct {
 // Accepted reports whether the endpoint accepted the message.
 func (r Response) Accepted() bool { return r.Error == "" && r.StatusCode/100 == 2 }
 
-// Gone reports whether the endpoint says that it wants no more messages.
-func (r Response) Gone() bool { return r.StatusCode == http.StatusGone }
+// IsGone reports whether the endpoint says that it wants no more messages.
+func (r Response) IsGone() bool { return r.StatusCode == http.StatusGone }
 
 // maxRetryAfter limits the pause that an endpoint can ask for.
 const maxRetryAfter = 24 * time.Hour
@@ -100,7 +100,7 @@ func (d Delivery) AfterTry(r Response, at time.Time, chance float64) Delivery {
 	switch {
 	case r.Accepted():
 		d.Status = Delivered
-	case r.Final, r.Gone(), d.EventType == TestType, d.Tries >= MaxTries:
+	case r.Final, r.IsGone(), d.EventType == TestType, d.Tries >= MaxTries:
 		d.Status = Failed
 	default:
 		pause := retryPauses[d.Tries-1]

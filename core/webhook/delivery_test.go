@@ -63,7 +63,7 @@ func TestResultsOfTries(t *testing.T) {
 		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending, NextAttemptAt: now}
 		after := d.AfterTry(c.r, now, 0)
 		if after.Status != c.want || after.NextAttemptAt.Sub(now) != c.pause || after.Attempts[0].Error != c.error ||
-			after.Attempts[0].StatusCode != c.r.StatusCode || c.r.Gone() != (c.name == "gone") {
+			after.Attempts[0].StatusCode != c.r.StatusCode || c.r.IsGone() != (c.name == "gone") {
 			t.Errorf("%s: %+v", c.name, after)
 		}
 	}

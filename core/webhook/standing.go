@@ -33,7 +33,7 @@ type Conduct struct {
 // Standing returns the standing of the webhook's endpoint.
 func (w Webhook) Standing(c Conduct) Standing {
 	switch {
-	case w.Failing():
+	case w.IsFailing():
 		return Failing
 	case !c.Accepted || c.Waiting >= SlowAfter:
 		return Unproven

@@ -118,8 +118,8 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenantGUID))
 }
 
-// Failing reports whether a try has failed since the last success.
-func (w Webhook) Failing() bool { return !w.FailingSince.IsZero() }
+// IsFailing reports whether a try has failed since the last success.
+func (w Webhook) IsFailing() bool { return !w.FailingSince.IsZero() }
 
 // AfterTry returns the webhook after the last try of d. If the try disables the webhook, AfterTry
 // also returns the reason. Otherwise the reason is empty. gone is true if the endpoint asked for no
@@ -129,7 +129,7 @@ func (w Webhook) AfterTry(d Delivery, gone bool) (Webhook, Reason) {
 	switch {
 	case d.Status == Delivered:
 		w.FailingSince = time.Time{}
-	case d.EventType != TestType && !w.Failing(): // a failed test does not make the webhook failing
+	case d.EventType != TestType && !w.IsFailing(): // a failed test does not make the webhook failing
 		w.FailingSince = at
 	}
 	var reason Reason

@@ -81,7 +81,7 @@ func TestResultsChangeTheWebhook(t *testing.T) {
 		"gone, disabled already": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, start, time.Time{}, ""},
 	} {
 		r := webhook.Response{StatusCode: c.status}
-		after, reason := c.before.AfterTry(webhook.Delivery{EventType: c.event}.AfterTry(r, c.at, 0), r.Gone())
+		after, reason := c.before.AfterTry(webhook.Delivery{EventType: c.event}.AfterTry(r, c.at, 0), r.IsGone())
 		status := c.before.Status
 		if c.reason != "" {
 			status = webhook.Disabled

@@ -229,7 +229,7 @@ func verificationRecord(t T, client ports.MailTenant, name string) dns.Record {
 	t.Helper()
 	records, err := client.Records(callContext(t), name)
 	must(t, "records", err)
-	found, ok := dns.Verification(records.Verification)
+	found, ok := dns.VerificationRecord(records.Verification)
 	if !ok {
 		t.Fatalf("the platform names no verification record: %+v", records)
 	}
