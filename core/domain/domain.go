@@ -39,9 +39,9 @@ type Domain struct {
 	// sets them.
 	ReservedAt, PreviousReservedAt time.Time
 
-	Default  bool
-	Verified bool
-	DKIMEnabled     bool // signing is enabled
+	Default     bool
+	Verified    bool
+	DKIMEnabled bool // signing is enabled
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two

@@ -73,7 +73,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"JustReserved": silent(unstored), "ReservedAt": silent(internal), "PreviousReservedAt": silent(internal),
 		"Default":      silent("the platform's choice; it makes no difference to what can be done"),
 		"Verified":     {to: true, event: DomainVerified},
-		"DKIM":         {to: true, event: DomainDKIMEnabled},
+		"DKIMEnabled":  {to: true, event: DomainDKIMEnabled},
 		"MailReady":    silent(internal),
 		"Verification": silent("a read of the domain shows the records to publish"),
 		"Service":      silent("a read of the domain shows the records to publish"),
