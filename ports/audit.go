@@ -105,8 +105,8 @@ func (a *Act) State() ActState {
 	return a.state
 }
 
-// Reach moves the act to the state, unless the act is already in a later state.
-func (a *Act) Reach(state ActState) {
+// AdvanceTo moves the act to the state, unless the act is already in a later state.
+func (a *Act) AdvanceTo(state ActState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = max(a.state, state)

@@ -42,14 +42,14 @@ type ConnectFlow struct {
 	Account   access.AccountID
 	Step      ConnectStep
 	ExpiresAt time.Time
-	// Browser is the hash of the cookie that binds the flow to one browser.
-	Browser [32]byte
-	Claimed tenant.GUID
+	// BrowserHash is the hash of the cookie that binds the flow to one browser.
+	BrowserHash   [32]byte
+	ClaimedTenant tenant.GUID
 	// SignInHash is the hash of SignIn.State.
 	SignInHash [32]byte
 	Nonce      string
-	// Verifier is the encrypted PKCE verifier of the sign-in.
-	Verifier      []byte
-	Administrator tenant.Administrator
-	Profile       tenant.Profile
+	// SealedVerifier is the encrypted PKCE verifier of the sign-in.
+	SealedVerifier []byte
+	Administrator  tenant.Administrator
+	Profile        tenant.Profile
 }

@@ -19,8 +19,8 @@ type DNSProvider interface {
 	// Check tests the credential and returns the number of zones to which the credential has
 	// access. If the provider reports no total, zones counts only the first page.
 	Check(ctx context.Context) (zones int, err error)
-	// Zone returns the zone with exactly this apex. It fails with dns.NoZone if the credential has
-	// no access to such a zone.
+	// Zone returns the zone with exactly this apex. It fails with dns.NoZoneError if the credential
+	// has no access to such a zone.
 	Zone(ctx context.Context, name string) (dns.Zone, error)
 	// Records lists all record sets of a zone that Zone returned, as the provider stores them.
 	// Wildcards are not expanded. The SOA and NS sets of the zone's apex may be missing. DNSSEC
@@ -29,10 +29,10 @@ type DNSProvider interface {
 	// Apply makes all changes or none, and returns the changed sets as stored by the provider. It
 	// leaves all other sets of the zone unchanged. A TTL below the provider's minimum is raised to
 	// the minimum. If all changes are already made, Apply writes nothing and succeeds. It fails
-	// with dns.Changed and writes nothing if a set equals neither Before nor After of its change,
-	// or if a CNAME would share its name with other records.
+	// with dns.ChangedError and writes nothing if a set equals neither Before nor After of its
+	// change, or if a CNAME would share its name with other records.
 	//
-	// Some providers cannot make a write conditional. There, Apply fails with dns.Overlapped after
-	// the write if someone else changed the zone between Apply's last read and the write.
+	// Some providers cannot make a write conditional. There, Apply fails with dns.OverlappedError
+	// after the write if someone else changed the zone between Apply's last read and the write.
 	Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error)
 }

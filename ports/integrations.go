@@ -42,11 +42,11 @@ type Integrations interface {
 type Connections interface {
 	// Eligible lists the mailboxes that this service created in the account's tenants, by address,
 	// with their connection to the integration. It fails with integration_not_found.
-	Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error)
+	Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.EligibleMailbox, error)
 	// EligibleMailbox returns one of the mailboxes that Eligible lists. It fails with
 	// integration_not_found or, after that check, with mailbox_not_found. A mailbox that discovery
 	// found is not eligible and also fails with mailbox_not_found.
-	EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error)
+	EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error)
 	// ConnectionCounts counts an integration's connections.
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
 	// BeginSession stores a new pending session before the platform is called. In the same
@@ -60,7 +60,8 @@ type Connections interface {
 	//
 	// Only one of several concurrent calls succeeds. BeginSession can fail like EligibleMailbox.
 	// After that check it fails with mailbox_already_connected_elsewhere if a different integration
-	// has the mailbox (see integration.ConnectionStatus.Held), or with oauth_session_pending.
+	// has the mailbox (see integration.ConnectionStatus.HoldsMailbox), or with
+	// oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, staleBefore time.Time) error
 	// PendingSession returns the pending session of a mailbox at an integration. found is false if
 	// there is none.

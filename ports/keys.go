@@ -37,13 +37,13 @@ type AccountKeys interface {
 	AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error)
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
 	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
-	// RenewKey gives a key the hash and the hint of newKey. The replaced secret is accepted until
-	// oldUntil. Secrets that were replaced earlier expire at oldUntil at the latest. RenewKey fails
-	// with key_revoked.
-	RenewKey(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
-	// EndKey revokes a key with all its secrets. It fails with key_revoked if the key is already
-	// revoked.
-	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
+	// RenewKeySecret gives a key the hash and the hint of newKey. The replaced secret is accepted
+	// until oldUntil. Secrets that were replaced earlier expire at oldUntil at the latest.
+	// RenewKeySecret fails with key_revoked.
+	RenewKeySecret(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, completion *Completion) error
+	// RevokeOwnKey revokes a key with all its secrets. It fails with key_revoked if the key is
+	// already revoked.
+	RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
 }
 
 // KeyUses stores when API keys were last used.

@@ -86,8 +86,8 @@ type Backlog struct {
 	// Waiting is the number of wake-ups that no handler has started, including those that are not
 	// due.
 	Waiting int
-	// Late is how long the oldest due wake-up has been due, 0 if none is due.
-	Late time.Duration
+	// Lateness is how long the oldest due wake-up has been due, 0 if none is due.
+	Lateness time.Duration
 }
 
 // Sweep returns the periodic work that wakes jobs whose wake-up was lost. due lists the jobs that

@@ -47,9 +47,9 @@ func VisibleTenants(ctx context.Context) (tenants []tenant.GUID, limited bool) {
 // record calls and answers, and stores record changes and completions. If the context has no
 // Effects, nothing is recorded.
 type Effects struct {
-	mu      sync.Mutex
-	seen    idempotency.Effects
-	stopped bool
+	mu       sync.Mutex
+	recorded idempotency.Effects
+	stopped  bool
 }
 
 type effectsKey struct{}
@@ -59,11 +59,11 @@ func WithEffects(ctx context.Context, e *Effects) context.Context {
 	return context.WithValue(ctx, effectsKey{}, e)
 }
 
-// Seen returns the effects so far.
-func (e *Effects) Seen() idempotency.Effects {
+// Recorded returns the effects so far.
+func (e *Effects) Recorded() idempotency.Effects {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.seen
+	return e.recorded
 }
 
 // Stop makes the providers' adapters refuse further calls of the request. Unlike a cancellation of
@@ -110,6 +110,6 @@ func record(ctx context.Context, change func(*idempotency.Effects)) {
 	if e, ok := ctx.Value(effectsKey{}).(*Effects); ok {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		change(&e.seen)
+		change(&e.recorded)
 	}
 }

@@ -39,10 +39,10 @@ type SendingPlatform interface {
 type SendingPlatforms interface {
 	// Platforms lists the platforms, by id.
 	Platforms(ctx context.Context) ([]integration.Provider, error)
-	// Read parses a credential: a JSON object of the provider's account fields, or the value of the
-	// field `api_key`. Its errors do not quote the text. It fails with unknown_provider or
-	// invalid_request.
-	Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error)
+	// ParseCredential parses a credential: a JSON object of the provider's account fields, or the
+	// value of the field `api_key`. Its errors do not quote the text. It fails with
+	// unknown_provider or invalid_request.
+	ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error)
 	// Capabilities returns what an integration can do if its credential has these fields. It makes
 	// no call. A provider without a plugin has no capabilities.
 	Capabilities(ctx context.Context, provider string, fields []string) integration.Capabilities

@@ -91,7 +91,7 @@ type Found struct {
 	// SendChanges.At.
 	At time.Time
 	// Domains and Mailboxes are the objects that the platform lists, and those that it does not
-	// list but returns by name. The names of Domains are canonical, see domain.Listed.
+	// list but returns by name. The names of Domains are canonical, see domain.WithCanonicalNames.
 	Domains   []domain.Platform
 	Mailboxes []mailbox.Platform
 	// MissedDomains and MissedMailboxes are the names and addresses that the platform neither lists

@@ -59,19 +59,19 @@ type Deliveries interface {
 	AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error)
 	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
 	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
-	// events. FanOut claims the new deliveries as far as Standing.Concurrent and the slots allow.
-	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FannedOut, error)
+	// events. FanOut claims the new deliveries as far as Standing.MaxParallel and the slots allow.
+	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FanOutResult, error)
 
-	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.Concurrent and the
+	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.MaxParallel and the
 	// slots allow, in one transaction. It skips webhooks that are disabled or deleted, and those of
 	// inactive accounts.
-	ClaimDeliveries(ctx context.Context, webhooks []DueWebhook, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
+	ClaimDeliveries(ctx context.Context, webhooks []DueWebhook, slots Slots, lease time.Duration, now time.Time) (ClaimResult, error)
 	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false, and nothing is
 	// stored, if the webhook already has webhook.MaxConcurrent claimed deliveries.
 	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (d ClaimedDelivery, claimed bool, err error)
 	// SaveDeliveries stores claimed deliveries after their tries and ends their leases, in one
-	// transaction. It also updates the webhooks with the results, as Webhook.After says. It returns
-	// the results in the order of tried.
+	// transaction. It also updates the webhooks with the results, as Webhook.AfterTry says. It
+	// returns the results in the order of tried.
 	SaveDeliveries(ctx context.Context, tried []TriedDelivery, now time.Time) ([]SavedDelivery, error)
 	// ReleaseDelivery ends the lease of a claimed delivery that was not tried.
 	ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error
@@ -122,8 +122,8 @@ func (s *Slots) Take(standing webhook.Standing) bool {
 	return true
 }
 
-// FannedOut is what FanOut did.
-type FannedOut struct {
+// FanOutResult is what FanOut did.
+type FanOutResult struct {
 	Claimed []ClaimedDelivery
 	// Waiting are the webhooks with new deliveries that only lack slots.
 	Waiting []DueWebhook
@@ -131,8 +131,8 @@ type FannedOut struct {
 	More bool
 }
 
-// Claimed is what ClaimDeliveries did.
-type Claimed struct {
+// ClaimResult is what ClaimDeliveries did.
+type ClaimResult struct {
 	Deliveries []ClaimedDelivery
 	// Waiting are the webhooks with due deliveries that only lack slots, and the webhooks that
 	// another transaction has locked.
@@ -166,8 +166,8 @@ type SavedDelivery struct {
 	// Saved is false, and the delivery is unchanged, if it was claimed again or is no longer
 	// pending.
 	Saved bool
-	// Due is true if the webhook has due deliveries that are not claimed.
-	Due bool
+	// HasDue is true if the webhook has due deliveries that are not claimed.
+	HasDue bool
 }
 
 // DueWebhook is a webhook with due deliveries.

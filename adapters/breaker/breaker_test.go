@@ -331,7 +331,7 @@ func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
 		m := mailWith(p, Options{Failures: 1, OpenTime: time.Minute}).For("t")
 		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
-		if _, err := m.Block(t.Context(), "", nil); outcome.Of(err) != outcome.Down {
+		if _, err := m.Block(t.Context(), "", nil); outcome.KindOf(err) != outcome.Down {
 			t.Fatalf("an open circuit sent a write: %v", err)
 		}
 		time.Sleep(2 * time.Minute)

@@ -109,7 +109,7 @@ func (c *circuit) spend(ctx context.Context, call wire.Call, budgetDomain string
 // recordEffects records in ports.Effects that the provider was called, or that it answered. It
 // records nothing for an error of tenantry itself, because such a call did not reach the provider.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
-	switch kind := outcome.Of(err); {
+	switch kind := outcome.KindOf(err); {
 	case call.WithoutProvider:
 	case err == nil, kind == outcome.Refused, kind == outcome.NotReady:
 		ports.RecordAnswer(ctx)
@@ -121,7 +121,7 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 // judge classifies a finished call for gobreaker. It returns nil if the provider answered,
 // errFailed if the provider failed, and errNoEvidence if the call shows neither.
 func judge(ctx context.Context, call wire.Call, err error) error {
-	switch kind := outcome.Of(err); {
+	switch kind := outcome.KindOf(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
 		return errNoEvidence // the caller has cancelled the call
 	case kind == outcome.Down, kind == outcome.Broken, kind == outcome.Unknown:

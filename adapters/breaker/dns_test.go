@@ -58,8 +58,8 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 		err   error
 		opens bool
 	}{
-		{dns.Changed(), false},
-		{fmt.Errorf("apply: %w", dns.NoZone()), false},
+		{dns.ChangedError(), false},
+		{fmt.Errorf("apply: %w", dns.NoZoneError()), false},
 		{ended(outcome.Refused), false},
 		{ended(outcome.Throttled), false},
 		{nil, false},
@@ -70,7 +70,7 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
 			p := dnsWith(New(Options{}), &zoneProvider{provider{err: tt.err}}, "a")
 			for range 5 {
-				if err := zoneWrite(t.Context(), p); outcome.Of(err) != outcome.Of(tt.err) {
+				if err := zoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tt.err) {
 					t.Fatalf("got %v", err)
 				}
 			}
@@ -117,7 +117,7 @@ func TestZoneIsReadBeforeAnApply(t *testing.T) {
 			time.Sleep(wait)
 			backend.calls = nil
 			if recovered {
-				backend.err = dns.NoZone()
+				backend.err = dns.NoZoneError()
 			}
 			err := zoneWrite(t.Context(), p)
 			if _, open := refused(err); open == recovered || fmt.Sprint(backend.calls) != want {
@@ -158,7 +158,7 @@ func TestDNSTimeoutsAreFailures(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			circuits, began := New(Options{Failures: 1}), time.Now()
 			err := call(t.Context(), dnsWith(circuits, hanging{}, "a"))
-			if took := time.Since(began); took != callTimeout || outcome.Of(err) != outcome.Unknown {
+			if took := time.Since(began); took != callTimeout || outcome.KindOf(err) != outcome.Unknown {
 				t.Errorf("%s: %v after %s", name, err, took)
 			}
 			if circuits.Circuits()[0].State != Open {

@@ -100,7 +100,7 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 							t.Fatalf("asked %v, want %v", p.calls, asked)
 						}
 					}
-					if !refuse && outcome.Of(err) != kind {
+					if !refuse && outcome.KindOf(err) != kind {
 						t.Fatalf("the call ended %v, want %s", err, kind)
 					}
 				},

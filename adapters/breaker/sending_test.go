@@ -90,7 +90,7 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			p := sendingWith(New(Options{}), &sender{provider: provider{err: ended(kind)}}, "a", sharedServer)
 			for range 5 {
-				if err := sendingWrites["remove"](t.Context(), p); outcome.Of(err) != kind {
+				if err := sendingWrites["remove"](t.Context(), p); outcome.KindOf(err) != kind {
 					t.Fatalf("got %v", err)
 				}
 			}
@@ -157,7 +157,7 @@ func TestSendingTimeoutsAreFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				circuits, began := New(Options{Failures: 1}), time.Now()
 				err := call(t.Context(), sendingWith(circuits, &sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", ownServer))
-				if took := time.Since(began); took != callTimeout || outcome.Of(err) != outcome.Unknown {
+				if took := time.Since(began); took != callTimeout || outcome.KindOf(err) != outcome.Unknown {
 					t.Errorf("%s: %v after %s", name, err, took)
 				}
 				if circuits.Circuits()[0].State != Open {
@@ -204,17 +204,17 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 // TestCutConnectionIsDownForReadsAndUnknownForWrites checks that a cut connection means Down for a
 // read and Unknown for a write. A timeout means Unknown for both.
 func TestCutConnectionIsDownForReadsAndUnknownForWrites(t *testing.T) {
-	for cause, reads := range map[string]outcome.Kind{outcome.CauseCut: outcome.Down, "no_answer": outcome.Unknown} {
+	for cause, reads := range map[string]outcome.Kind{outcome.CauseConnectionCut: outcome.Down, "no_answer": outcome.Unknown} {
 		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
 		for name, call := range sendingReads {
 			p := sendingWith(New(Options{}), backend, "a", sharedServer)
-			if err := call(t.Context(), p); outcome.Of(err) != reads {
+			if err := call(t.Context(), p); outcome.KindOf(err) != reads {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}
 		}
 		for name, call := range sendingWrites {
 			p := sendingWith(New(Options{}), backend, "a", sharedServer)
-			if err := call(t.Context(), p); outcome.Of(err) != outcome.Unknown {
+			if err := call(t.Context(), p); outcome.KindOf(err) != outcome.Unknown {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}
 		}

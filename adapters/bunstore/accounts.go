@@ -45,7 +45,7 @@ func (r accountRow) account() access.Account {
 	return access.Account{
 		ID: access.AccountID(r.AccountID), Email: r.Email, Active: r.Active, CreatedAt: r.CreatedAt.UTC(),
 		Plan:     access.Plan{Name: r.Plan, TenantSlots: slots, AutomaticDNS: r.AutomaticDNS},
-		OwnSlots: r.TenantSlots, ClosedAt: r.ClosedAt.UTC(), TenantsHeld: r.TenantsHeld,
+		OwnSlots: r.TenantSlots, ClosedAt: r.ClosedAt.UTC(), TenantCount: r.TenantsHeld,
 	}
 }
 
@@ -234,7 +234,7 @@ func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (
 	if err != nil {
 		return access.Account{}, err
 	}
-	return acc, acc.Open()
+	return acc, acc.CheckOpen()
 }
 
 // lockAccount serialises changes of an account's keys, tenants and plan.
@@ -258,7 +258,7 @@ func operatorAccount(ctx context.Context, tx bun.IDB, owner string) (access.Acco
 func checkPlan(ctx context.Context, tx bun.IDB, plan string) error {
 	known, err := tx.NewSelect().TableExpr("plans").Where("name = ?", storedText(plan)).Exists(ctx)
 	if err == nil && !known {
-		return access.NoSuchPlan()
+		return access.UnknownPlan()
 	}
 	return err
 }

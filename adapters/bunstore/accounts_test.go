@@ -86,7 +86,7 @@ func TestOperatorsSeeHowManyTenantsAccountHolds(t *testing.T) {
 		must(t, "find", err)
 		all, err := s.Accounts(t.Context())
 		must(t, "list", err)
-		if a.TenantsHeld != 2 || len(all) != 2 || all[0] != a || all[1].ID != bob || all[1].TenantsHeld != 0 {
+		if a.TenantCount != 2 || len(all) != 2 || all[0] != a || all[1].ID != bob || all[1].TenantCount != 0 {
 			t.Fatalf("found %+v, listed %+v", a, all)
 		}
 	})
@@ -226,7 +226,7 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 		}
 		a, err := s.Account(t.Context(), ann)
 		must(t, "load", err)
-		requireRefusal(t, "entitled", a.Entitled(), fault.NoAPIPlan)
+		requireRefusal(t, "entitled", a.CheckActive(), fault.NoAPIPlan)
 	})
 }
 

@@ -78,7 +78,7 @@ func (r keyRow) key() (access.Key, error) {
 // withoutBounds returns the key without its bounds, which are in a different table.
 func (r keyRow) withoutBounds() access.Key {
 	return access.Key{
-		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.Form(r.Form), Hint: r.Hint, Name: r.Name,
+		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.KeyForm(r.Form), Hint: r.Hint, Name: r.Name,
 		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), CreatedBy: r.CreatedBy,
 	}
 }

@@ -70,7 +70,7 @@ func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action
 func chainEntry(row auditRow) audit.Entry {
 	e := audit.Entry{
 		ID: row.ID, Actor: audit.Actor{Type: audit.Operator, ID: row.Operator, Name: row.Operator},
-		Action: audit.Action(row.Action), Tenant: tenant.GUID(row.Details["tenant_id"]), Outcome: audit.Done,
+		Action: audit.Action(row.Action), Tenant: tenant.GUID(row.Details["tenant_id"]), Outcome: audit.Succeeded,
 		Subject: audit.Subject{Type: "account", ID: row.AccountID},
 	}
 	for _, object := range []audit.Subject{
@@ -343,7 +343,7 @@ func (s *Store) dropEntries(ctx context.Context, tx bun.IDB, owner string, befor
 	}
 	addEntry(ctx, owner, audit.Entry{
 		Actor: audit.Actor{Type: audit.Service, ID: "retention", Name: "tenantry"}, Action: audit.DropEntries,
-		Subject: audit.Subject{Type: audit.EntryHash, ID: last.Hash}, Outcome: audit.Done,
+		Subject: audit.Subject{Type: audit.EntryHash, ID: last.Hash}, Outcome: audit.Succeeded,
 	})
 	return old, nil
 }

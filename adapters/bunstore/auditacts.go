@@ -129,11 +129,11 @@ func (p *pendingEntries) end(ctx context.Context, tx bun.IDB) error {
 func (p *pendingEntries) committed(known bool) {
 	switch {
 	case p.ends && known:
-		p.act.Reach(ports.ActEnded)
+		p.act.AdvanceTo(ports.ActEnded)
 	case p.ends && p.outcome != nil:
-		p.act.Reach(ports.ActUncertain)
+		p.act.AdvanceTo(ports.ActUncertain)
 	case p.stored && known:
-		p.act.Reach(ports.ActStored)
+		p.act.AdvanceTo(ports.ActStored)
 	}
 }
 

@@ -145,11 +145,11 @@ func TestActEndsOnce(t *testing.T) {
 		}, created, []audit.Outcome{audit.Unknown}},
 		"the commit had no answer, and took place": {func(t *testing.T, s *Store, ctx context.Context, _ access.AccountID) {
 			must(t, "end", s.EndAct(ports.WithAct(ctx, &ports.Act{Entry: ports.ActOf(ctx).Entry, Write: []byte("w")}), created))
-			ports.ActOf(ctx).Reach(ports.ActUncertain)
+			ports.ActOf(ctx).AdvanceTo(ports.ActUncertain)
 		}, failed, []audit.Outcome{*created}},
 		"the commit had no answer, and did not take place": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
 			storeActOf(t, s, ctx, owner)
-			ports.ActOf(ctx).Reach(ports.ActUncertain)
+			ports.ActOf(ctx).AdvanceTo(ports.ActUncertain)
 		}, failed, []audit.Outcome{*failed}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 		flow := ports.ConnectFlow{StateHash: [32]byte{1}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
 		must(t, "start", s.StartConnectSession(ctx, tenant.ConnectSession{ID: newID(), ExpiresAt: flow.ExpiresAt}, flow))
 		must(t, "save without a sign-in", s.SaveFlow(ctx, flow))
-		flow.Claimed, flow.Administrator = guid(1), tenant.Administrator{Tenant: guid(1), Address: "admin@contoso.test"}
+		flow.ClaimedTenant, flow.Administrator = guid(1), tenant.Administrator{Tenant: guid(1), Address: "admin@contoso.test"}
 		must(t, "sign in", s.SaveFlow(ctx, flow))
 		_, err := s.Attach(ctx, owner, tenant.Tenant{GUID: guid(1), ConsentedAt: now, ConnectedBy: "admin@contoso.test"})
 		must(t, "attach", err)
@@ -307,7 +307,7 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 				t.Fatalf("another entry: %+v", e)
 			}
 			w := want[i]
-			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Done, e.PreviousHash, e.Hash
+			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
 			if e != w {
 				t.Errorf("got  %+v\nwant %+v", e, w)
 			}

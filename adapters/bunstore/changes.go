@@ -54,7 +54,7 @@ func domainCountsOf(d domain.Domain) domainCounts {
 	if !d.Added || !d.MissingSince.IsZero() {
 		return domainCounts{}
 	}
-	return domainCounts{held: true, verified: d.Verified, signed: d.DKIM, published: d.Status.VerificationSeen && !d.Verified}
+	return domainCounts{held: true, verified: d.Verified, signed: d.DKIMEnabled, published: d.Status.VerificationSeen && !d.Verified}
 }
 
 // emitMailbox adds the events of a change of a mailbox to the transaction. goneType is the type of

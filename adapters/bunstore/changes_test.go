@@ -112,7 +112,7 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		}
 		d.Verified = true
 		save("verify", event.DomainVerified, readiness)
-		d.DKIM = true
+		d.DKIMEnabled = true
 		save("enable DKIM", event.DomainDKIMEnabled)
 		d.CheckedAt, d.Health = now, domain.Health{Sound: []domain.Drift{domain.MXMoved}}
 		save("a read without drift")
@@ -392,7 +392,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 		known := map[string]bool{}
 		for i := range 32 {
 			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // two neighbours differ in one flag
-			d.Added, d.Verified, d.DKIM, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
+			d.Added, d.Verified, d.DKIMEnabled, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
 			if flags&8 != 0 {
 				d.MissingSince = at
 			}

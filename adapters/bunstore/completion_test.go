@@ -52,7 +52,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 			},
 		} {
 			ctx, seen := watchEffects(t)
-			if err := act(ctx); err != nil && fault.Of(err).Code == fault.InternalError {
+			if err := act(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if seen().Changed {
@@ -78,7 +78,7 @@ func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
 		} {
 			var noted ports.Effects
 			hook.cutOff(t, statement, func(ctx context.Context) error { return change(ports.WithEffects(ctx, &noted)) })
-			if noted.Seen().Changed {
+			if noted.Recorded().Changed {
 				t.Fatalf("%s is noted", statement)
 			}
 		}
@@ -93,7 +93,7 @@ func reserveOneMore(ctx context.Context, s *Store, owner access.AccountID, id te
 // watchEffects returns a context and a function that returns the effects recorded in the context.
 func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
 	var e ports.Effects
-	return ports.WithEffects(t.Context(), &e), e.Seen
+	return ports.WithEffects(t.Context(), &e), e.Recorded
 }
 
 // tenantFixture is a tenant with a domain and two mailboxes.

@@ -44,7 +44,7 @@ type flowRow struct {
 func newFlowRow(f ports.ConnectFlow) flowRow {
 	return flowRow{
 		AccountID: accountKey(f.Account), StateHash: f.StateHash[:], Step: string(f.Step), ExpiresAt: storedTime(f.ExpiresAt),
-		Browser: f.Browser[:], Claimed: storedText(string(f.Claimed)), SignInHash: f.SignInHash[:], Nonce: storedText(f.Nonce), Verifier: f.Verifier,
+		Browser: f.BrowserHash[:], Claimed: storedText(string(f.ClaimedTenant)), SignInHash: f.SignInHash[:], Nonce: storedText(f.Nonce), Verifier: f.SealedVerifier,
 		AdminTenant: storedText(string(f.Administrator.Tenant)), AdminAddress: storedText(f.Administrator.Address), AdminName: storedText(f.Administrator.Name),
 		ProfileName: storedText(f.Profile.Name), ProfileBuiltin: storedText(f.Profile.BuiltinDomain), ProfileDefault: storedText(f.Profile.DefaultDomain),
 	}
@@ -53,8 +53,8 @@ func newFlowRow(f ports.ConnectFlow) flowRow {
 func (r flowRow) flow() ports.ConnectFlow {
 	return ports.ConnectFlow{
 		StateHash: [32]byte(r.StateHash), Account: access.AccountID(r.AccountID), Step: ports.ConnectStep(r.Step),
-		ExpiresAt: r.ExpiresAt.UTC(), Browser: [32]byte(r.Browser), Claimed: tenant.GUID(r.Claimed),
-		SignInHash: [32]byte(r.SignInHash), Nonce: r.Nonce, Verifier: r.Verifier,
+		ExpiresAt: r.ExpiresAt.UTC(), BrowserHash: [32]byte(r.Browser), ClaimedTenant: tenant.GUID(r.Claimed),
+		SignInHash: [32]byte(r.SignInHash), Nonce: r.Nonce, SealedVerifier: r.Verifier,
 		Administrator: tenant.Administrator{Tenant: tenant.GUID(r.AdminTenant), Address: r.AdminAddress, Name: r.AdminName},
 		Profile:       tenant.Profile{Name: r.ProfileName, BuiltinDomain: r.ProfileBuiltin, DefaultDomain: r.ProfileDefault},
 	}
@@ -103,7 +103,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 func administratorEntry(action audit.Action, address, guid string) audit.Entry {
 	return audit.Entry{
 		Actor: audit.Actor{Type: audit.Member, ID: address, Name: address}, Action: action, Tenant: tenant.GUID(guid),
-		Subject: audit.Subject{Type: string(event.Tenant), ID: guid}, Outcome: audit.Done,
+		Subject: audit.Subject{Type: string(event.Tenant), ID: guid}, Outcome: audit.Succeeded,
 	}
 }
 

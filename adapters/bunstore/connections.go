@@ -191,7 +191,7 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 // transactions connect the mailbox concurrently, the unique index admits one of them. The others
 // retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
-	if !integration.ConnectionStatus(row.Status).Held() {
+	if !integration.ConnectionStatus(row.Status).HoldsMailbox() {
 		return nil
 	}
 	taken, err := tx.NewSelect().TableExpr("mailbox_connections AS mc").Where("mc.account_id = ?", row.AccountID).
@@ -227,11 +227,11 @@ func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID s
 }
 
 // joinConnections combines mailboxes with the connections that selectConnections selected.
-func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.Eligible {
-	all := make([]integration.Eligible, 0, len(mailboxes))
-	byMailbox := make(map[string]*integration.Eligible, len(mailboxes))
+func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integrationID string) []integration.EligibleMailbox {
+	all := make([]integration.EligibleMailbox, 0, len(mailboxes))
+	byMailbox := make(map[string]*integration.EligibleMailbox, len(mailboxes))
 	for _, m := range mailboxes {
-		all = append(all, integration.Eligible{Mailbox: m.mailbox()})
+		all = append(all, integration.EligibleMailbox{Mailbox: m.mailbox()})
 		byMailbox[m.ID] = &all[len(all)-1]
 	}
 	for _, c := range connections {
@@ -240,14 +240,14 @@ func joinConnections(mailboxes []mailboxRow, connections []connectionRow, integr
 		case eligible && c.IntegrationID == integrationID:
 			e.Connection = c.connection()
 		case eligible:
-			e.Elsewhere = true
+			e.HeldElsewhere = true
 		}
 	}
 	return all
 }
 
 // Eligible implements ports.Connections.
-func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error) {
+func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.EligibleMailbox, error) {
 	integrationKey := ident.ParseOrZero(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
@@ -268,14 +268,14 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	case len(mailboxes) == 0:
 		return nil, integrationNotFound()
 	case mailboxes[0].ID == "":
-		return []integration.Eligible{}, nil
+		return []integration.EligibleMailbox{}, nil
 	}
 	return joinConnections(mailboxes, connections, integrationKey), nil
 }
 
 // EligibleMailbox implements ports.Connections.
-func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error) {
-	var found integration.Eligible
+func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
+	var found integration.EligibleMailbox
 	err := s.db.Run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.ParseOrZero(integrationID), ident.ParseOrZero(mailboxID))
 		return err
@@ -283,12 +283,12 @@ func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, int
 	return found, err
 }
 
-func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.Eligible, error) {
+func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.EligibleMailbox, error) {
 	var row mailboxRow
 	err := eligibleMailboxes(ctx, db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
 	unknown := errors.Is(err, sql.ErrNoRows)
 	if err != nil && !unknown {
-		return integration.Eligible{}, err
+		return integration.EligibleMailbox{}, err
 	}
 	// An unknown mailbox needs the same queries as a known one. Therefore the time of the response
 	// does not reveal whether the mailbox exists.
@@ -296,11 +296,11 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 	err = selectConnections(db, &connections, owner, integrationID).Where("mc.mailbox_id = ?", mailboxID).Scan(ctx)
 	switch {
 	case err != nil:
-		return integration.Eligible{}, err
+		return integration.EligibleMailbox{}, err
 	case unknown:
-		return integration.Eligible{}, integrationNotFound()
+		return integration.EligibleMailbox{}, integrationNotFound()
 	case row.ID == "":
-		return integration.Eligible{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")
+		return integration.EligibleMailbox{}, fault.MailboxNotFound.With("this service made no such mailbox in a tenant of the account")
 	}
 	return joinConnections([]mailboxRow{row}, connections, integrationID)[0], nil
 }

@@ -142,7 +142,7 @@ func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 			for _, there := range allConnectionStatuses {
 				what := fmt.Sprintf("%s here, %s there", here, there)
 				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 0, there), was.UpdatedAt, nil)
-				if here.Held() && there.Held() {
+				if here.HoldsMailbox() && there.HoldsMailbox() {
 					requireRefusal(t, what, err, fault.ConnectedElsewhere)
 					fixture.requireConnection(t, what, s, fixture.two, 0, was)
 				} else {
@@ -255,7 +255,7 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 		}
 		full, err := s.Mailbox(t.Context(), fixture.owner, guid(1), fixture.boxes[0].ID)
 		must(t, "mailbox", err)
-		if diff := cmp.Diff([]integration.Eligible{{Mailbox: full, Connection: want}}, got[1:2]); diff != "" ||
+		if diff := cmp.Diff([]integration.EligibleMailbox{{Mailbox: full, Connection: want}}, got[1:2]); diff != "" ||
 			full.TenantName != "Contoso" || full.DomainName != "ann.test" {
 			t.Fatalf("%+v (-want +got):\n%s", full, diff)
 		}
@@ -277,14 +277,14 @@ func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 			fixture.setConnection(t, s, fixture.two, 0, there)
 			all, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
 			must(t, "eligible", err)
-			if len(all) != 2 || all[0].Elsewhere != there.Held() || all[1].Elsewhere {
+			if len(all) != 2 || all[0].HeldElsewhere != there.HoldsMailbox() || all[1].HeldElsewhere {
 				t.Fatalf("%s there: %+v", there, all)
 			}
 			one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
 			must(t, "one", err)
 			same, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.two.ID, fixture.boxes[0].ID)
 			must(t, "there", err)
-			if one.Elsewhere != there.Held() || same.Elsewhere {
+			if one.HeldElsewhere != there.HoldsMailbox() || same.HeldElsewhere {
 				t.Fatalf("%s there: here %+v, there %+v", there, one, same)
 			}
 		}

@@ -115,7 +115,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		case listed: // a listed domain whose creation got no answer gets its observation too
 			changed = append(changed, change[domain.Domain]{known, known.Merge(known.WithPlatformState(p, f.Began))})
 		case f.MissedDomains[known.Name] && mayBeMissed(f.Began, rows[i].StoredAt, known.Added):
-			missed, isGone := known.Missed(f.Began)
+			missed, isGone := known.AfterMiss(f.Began)
 			if isGone {
 				gone = append(gone, known)
 				continue
@@ -217,9 +217,9 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 		m := stored[row.ID].ofMailbox(row.mailbox())
 		switch {
 		case listed && !row.StoredAt.After(f.Began):
-			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.Seen(p, f.Began))})
-		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
-			missed, isGone := m.Missed(f.Began)
+			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.WithPlatformState(p, f.Began))})
+		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.IsListed()):
+			missed, isGone := m.AfterMiss(f.Began)
 			// unblockGone handles a mailbox with an intended block.
 			changed = append(changed, change[mailbox.Mailbox]{m, missed})
 			if isGone {
@@ -234,7 +234,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 	rows := make([]mailboxRow, 0, len(found))
 	known := make([]observationRow, 0, len(found))
 	for address, p := range found {
-		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.Seen(p, f.Began)
+		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.WithPlatformState(p, f.Began)
 		row := newMailboxRow(t.AccountID, m)
 		row.TenantID, row.Address, row.DomainName = t.ID, address, domainOf(address)
 		row.CreatedAt, row.StoredAt = storedTime(p.CreatedAt), f.Began
@@ -335,7 +335,7 @@ func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenan
 	events := make([]sendlimit.Event, 0, len(blocked))
 	for _, row := range blocked {
 		b := row.sendBox(reasons[row.ID])
-		if b.Counted = day.Has(row.SendsTodayAt); b.Counted {
+		if b.Counted = day.Contains(row.SendsTodayAt); b.Counted {
 			b.Sent = row.SendsToday
 		}
 		e := withIDAt(b.ChangeTo(sendlimit.Unblocked, guid, limits, at).Event, at)

@@ -253,7 +253,7 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 		d := domainRow{AccountID: string(owner), ID: newID(), TenantID: made.ID, Name: fmt.Sprintf("d%d.test", i), Added: true, CreatedAt: at, StoredAt: at}
 		r := dnsRunRow{AccountID: string(owner), ID: newID(), TotalDomains: 1, CreatedAt: at}
 		domains, runs = append(domains, d), append(runs, r)
-		jobs = append(jobs, newDNSJobRow(provisioning.New(newID(), r.ID, owner, d.ID, made.GUID, d.Name, at)))
+		jobs = append(jobs, newDNSJobRow(provisioning.NewJob(newID(), r.ID, owner, d.ID, made.GUID, d.Name, at)))
 	}
 	for from := 0; from < count; from += 500 {
 		to := min(from+500, count)

@@ -367,7 +367,7 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 			saved, err = saveJob(ctx, tx, change[provisioning.Job]{row.job(), j})
 			return err
 		}
-		if j.Status.Active() {
+		if j.Status.IsActive() {
 			return save()
 		}
 		return s.changingRuns(ctx, tx, accountKey(j.Account), []string{ident.ParseOrZero(j.RunID)}, save)

@@ -29,7 +29,7 @@ func jobID(n int) string { return fmt.Sprintf("40000000-0000-4000-8000-%012d", n
 func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, provisioning.Job) {
 	made := now.Add(time.Duration(n) * time.Second)
 	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: made}
-	return r, provisioning.New(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, made)
+	return r, provisioning.NewJob(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, made)
 }
 
 // startRun stores the nth run of a domain and returns its job.

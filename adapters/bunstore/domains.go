@@ -65,7 +65,7 @@ type storedRecord struct {
 func newDomainRow(owner string, from domain.Domain) domainRow {
 	return domainRow{
 		AccountID: owner, ID: ident.ParseOrZero(from.ID), TenantID: ident.ParseOrZero(from.TenantID), Name: storedText(from.Name),
-		Added: from.Added, IsDefault: from.Default, Verified: from.Verified, DKIM: from.DKIM, MailReady: from.MailReady,
+		Added: from.Added, IsDefault: from.Default, Verified: from.Verified, DKIM: from.DKIMEnabled, MailReady: from.MailReady,
 		Records: storedRecords{
 			Verification: newRecords(from.Verification), Service: newRecords(from.Service),
 			Selector1: newRecord(from.Signing.Selector1), Selector2: newRecord(from.Signing.Selector2),
@@ -79,7 +79,7 @@ func newDomainRow(owner string, from domain.Domain) domainRow {
 func (r domainRow) domain() domain.Domain {
 	return domain.Domain{
 		ID: r.ID, TenantID: r.TenantID, TenantGUID: tenant.GUID(r.TenantGUID), Name: r.Name,
-		Added: r.Added, Default: r.IsDefault, Verified: r.Verified, DKIM: r.DKIM, MailReady: r.MailReady,
+		Added: r.Added, Default: r.IsDefault, Verified: r.Verified, DKIMEnabled: r.DKIM, MailReady: r.MailReady,
 		Verification: dnsRecords(r.Records.Verification), Service: dnsRecords(r.Records.Service),
 		Signing: dns.Signing{
 			Enabled:   r.DKIM,
@@ -309,7 +309,7 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	}
 	missing := known >= 0 && !stored[known].MissingSince.IsZero()
 	if known < 0 || missing {
-		if err := domain.Admit(held, limit); err != nil {
+		if err := domain.CheckDomainLimit(held, limit); err != nil {
 			return domain.Domain{}, err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // withAllFields returns d with a value in every stored field.
 func withAllFields(d domain.Domain) domain.Domain {
-	d.Default, d.Verified, d.DKIM, d.MailReady = true, true, true, true
+	d.Default, d.Verified, d.DKIMEnabled, d.MailReady = true, true, true, true
 	d.Verification = []dns.Record{{Type: dns.TXT, Name: d.Name, Content: hostileText, TTL: 3600}}
 	d.Service = []dns.Record{{Type: dns.MX, Name: d.Name, Content: "mx.contoso.test", Preference: 10, TTL: 60}}
 	d.Signing = dns.Signing{
@@ -299,7 +299,7 @@ func TestConcurrentObservationsOfDomainAreAllStored(t *testing.T) {
 		all, at := withAllFields(loaded), now.Add(time.Hour)
 		observations := []func(*domain.Domain){
 			func(d *domain.Domain) { d.Verified, d.Default, d.Observed.Verified = true, true, at },
-			func(d *domain.Domain) { d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, at },
+			func(d *domain.Domain) { d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, at },
 			func(d *domain.Domain) { d.MailReady, d.Observed.Mail = true, at },
 			func(d *domain.Domain) {
 				*d = d.WithRecords(domain.Records{Verification: all.Verification, Service: all.Service}, at)

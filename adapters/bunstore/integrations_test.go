@@ -110,10 +110,10 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 			return i
 		}
 
-		rejected := named("new", 3, loaded.Rejected(minute(3)))
+		rejected := named("new", 3, loaded.AfterRejection(minute(3)))
 		rejected.LastTestedAt, rejected.UpdatedAt = minute(4), minute(4)
 		must(t, "save the test", s.SaveIntegration(t.Context(), rejected, nil))
-		refreshed := named("old", 2, loaded.Succeeded(minute(2)))
+		refreshed := named("old", 2, loaded.AfterSuccess(minute(2)))
 		refreshed.RefreshedAt, refreshed.UpdatedAt = minute(5), minute(5)
 		_, err := s.SaveRefresh(t.Context(), ann, refreshed, minute(1), nil, nil)
 		must(t, "save a refresh that began before the test", err)
@@ -121,12 +121,12 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 		want.RefreshedAt, want.UpdatedAt, want.Observed = minute(5), minute(5), integration.Observed{}
 		requireIntegration(t, s, want, 1)
 
-		slow := named("old", 1, loaded.Succeeded(minute(1)))
+		slow := named("old", 1, loaded.AfterSuccess(minute(1)))
 		slow.LastTestedAt, slow.UpdatedAt = minute(2), minute(2)
 		must(t, "save an older test", s.SaveIntegration(t.Context(), slow, nil))
 		requireIntegration(t, s, want, 1)
 
-		must(t, "save a newer call", s.SaveIntegration(t.Context(), loaded.Succeeded(minute(6)), nil))
+		must(t, "save a newer call", s.SaveIntegration(t.Context(), loaded.AfterSuccess(minute(6)), nil))
 		want.Status, want.HasError = integration.Connected, false
 		requireIntegration(t, s, want, 1)
 	})

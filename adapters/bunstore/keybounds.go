@@ -183,7 +183,7 @@ func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Quer
 		return page.Page[access.Key]{}, err
 	}
 	keys, err := keysOf(rows)
-	return page.Cut(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
+	return page.New(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
 }
 
 // AccountKey implements ports.AccountKeys.
@@ -220,9 +220,9 @@ func (s *Store) IssueKey(ctx context.Context, k access.Key, completion *ports.Co
 	})
 }
 
-// RenewKey implements ports.AccountKeys. All earlier secrets of the key expire no later than the
-// secret that is replaced now. A rotation without overlap therefore leaves one secret.
-func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *ports.Completion) error {
+// RenewKeySecret implements ports.AccountKeys. All earlier secrets of the key expire no later than
+// the secret that is replaced now. A rotation without overlap therefore leaves one secret.
+func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
 			return err
@@ -268,8 +268,9 @@ func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.
 	return err
 }
 
-// EndKey implements ports.AccountKeys. It holds the account's lock like all other changes of keys.
-func (s *Store) EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) error {
+// RevokeOwnKey implements ports.AccountKeys. It holds the account's lock like all other changes of
+// keys.
+func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "end key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
 			return err

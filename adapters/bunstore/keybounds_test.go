@@ -138,7 +138,7 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)
 		until := now.Add(24 * time.Hour)
-		must(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 1, now), until, nil))
+		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 1, now), until, nil))
 		old, err := s.Caller(t.Context(), key.Hash)
 		must(t, "old secret", err)
 		fresh, err := s.Caller(t.Context(), secretHash(1))
@@ -160,15 +160,15 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		key, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
-		must(t, "renew the other key", s.RenewKey(t.Context(), ann, other.ID, renewal(other, 9, now), now.Add(72*time.Hour), nil))
-		must(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(72*time.Hour), nil))
-		must(t, "renew again", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 2, now), now.Add(time.Hour), nil))
+		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, other.ID, renewal(other, 9, now), now.Add(72*time.Hour), nil))
+		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(72*time.Hour), nil))
+		must(t, "renew again", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 2, now), now.Add(time.Hour), nil))
 		first, err := s.Caller(t.Context(), key.Hash)
 		must(t, "first secret", err)
 		if !first.SecretUntil.Equal(now.Add(time.Hour)) {
 			t.Fatalf("the first secret is valid until %s", first.SecretUntil)
 		}
-		must(t, "renew without overlap", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
+		must(t, "renew without overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2)} {
 			_, err := s.Caller(t.Context(), hash)
 			requireRefusal(t, "an old secret", err, fault.InvalidAPIKey)
@@ -184,15 +184,15 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		key := newKey(t, s, ann, 1)
-		must(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(time.Hour), nil))
-		requireRefusal(t, "a different account revokes", s.EndKey(t.Context(), bob, key.ID, now, nil), fault.KeyRevoked)
-		must(t, "revoke", s.EndKey(t.Context(), ann, key.ID, now, nil))
+		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 1, now), now.Add(time.Hour), nil))
+		requireRefusal(t, "a different account revokes", s.RevokeOwnKey(t.Context(), bob, key.ID, now, nil), fault.KeyRevoked)
+		must(t, "revoke", s.RevokeOwnKey(t.Context(), ann, key.ID, now, nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1)} {
 			_, err := s.Caller(t.Context(), hash)
 			requireRefusal(t, "a secret", err, fault.InvalidAPIKey)
 		}
-		requireRefusal(t, "revoke again", s.EndKey(t.Context(), ann, key.ID, now, nil), fault.KeyRevoked)
-		requireRefusal(t, "renew", s.RenewKey(t.Context(), ann, key.ID, renewal(key, 2, now), now, nil), fault.KeyRevoked)
+		requireRefusal(t, "revoke again", s.RevokeOwnKey(t.Context(), ann, key.ID, now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, 2, now), now, nil), fault.KeyRevoked)
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
 		if !stored.RevokedAt.Equal(now) {
@@ -209,7 +209,7 @@ func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
 			_, err := s.AccountKey(t.Context(), bob, id)
 			requireRefusal(t, "find", err, fault.KeyNotFound)
 		}
-		requireRefusal(t, "renew", s.RenewKey(t.Context(), bob, key.ID, renewal(key, 1, now), now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), bob, key.ID, renewal(key, 1, now), now, nil), fault.KeyRevoked)
 	})
 }
 
@@ -220,7 +220,7 @@ func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error {
-			return s.RenewKey(t.Context(), ann, key.ID, renewal(key, byte(i+1), now), now.Add(time.Hour), nil)
+			return s.RenewKeySecret(t.Context(), ann, key.ID, renewal(key, byte(i+1), now), now.Add(time.Hour), nil)
 		})
 		current := 0
 		for i, err := range errs {

@@ -204,7 +204,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		fresh, err := mailbox.Admit(addresses(rows), specs, limit)
+		fresh, err := mailbox.SelectNew(addresses(rows), specs, limit)
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs
 	for i := range rows {
 		row := &rows[i]
 		wanted := slices.ContainsFunc(specs, func(spec mailbox.Spec) bool { return spec.Address == row.Address })
-		if !wanted || row.Stage.Listed() {
+		if !wanted || row.Stage.IsListed() {
 			continue
 		}
 		row.StoredAt = nextReservation(row.StoredAt, now)

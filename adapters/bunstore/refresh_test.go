@@ -299,7 +299,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 }
 
 // connectedAt returns a connected connection of the mailbox.
-func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
+func connectedAt(e integration.EligibleMailbox, now time.Time) integration.Connection {
 	c := e.Connection
 	if c.ID == "" {
 		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}

@@ -51,13 +51,13 @@ type intentRow struct {
 }
 
 func newIntentRow(state sendTenantRow, c sendlimit.Change) intentRow {
-	return intentRow{AccountID: state.AccountID, TenantID: state.TenantID, MailboxID: ident.ParseOrZero(c.Box), Scope: storedText(c.Scope), Action: string(c.Action),
+	return intentRow{AccountID: state.AccountID, TenantID: state.TenantID, MailboxID: ident.ParseOrZero(c.MailboxID), Scope: storedText(c.Scope), Action: string(c.Action),
 		SentCount: c.Event.Sent, LimitValue: c.Event.Limit, DecidedAt: storedTime(c.At)}
 }
 
 func (r intentRow) change(id tenant.GUID) sendlimit.Change {
 	action := sendlimit.Action(r.Action)
-	return sendlimit.Change{Box: r.MailboxID, Scope: r.Scope, Action: action, At: r.DecidedAt.UTC(), Event: sendlimit.Event{Tenant: id,
+	return sendlimit.Change{MailboxID: r.MailboxID, Scope: r.Scope, Action: action, At: r.DecidedAt.UTC(), Event: sendlimit.Event{Tenant: id,
 		Address: r.Address, Action: action, Sent: r.SentCount, Limit: r.LimitValue}}
 }
 
@@ -65,7 +65,7 @@ func (r intentRow) change(id tenant.GUID) sendlimit.Change {
 func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendChanges) (bool, error) {
 	// All transactions change mailboxes in the same order, so that they do not deadlock.
 	changes := slices.Clone(c.Done)
-	slices.SortFunc(changes, func(a, b sendlimit.Change) int { return cmp.Compare(a.Box, b.Box) })
+	slices.SortFunc(changes, func(a, b sendlimit.Change) int { return cmp.Compare(a.MailboxID, b.MailboxID) })
 	return s.inSendRun(ctx, "save changes of mailboxes", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
 		events, err := applyChanges(ctx, tx, state, r.Tenant, changes, c.At)
 		if err != nil {
@@ -110,7 +110,7 @@ func applyChanges(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenan
 
 func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, change sendlimit.Change, e sendlimit.Event) (changed bool, err error) {
 	q := tx.NewUpdate().Model((*mailboxRow)(nil)).Where("m.account_id = ?", state.AccountID).Where("m.tenant_id = ?", state.TenantID).
-		Where("m.id = ?", ident.ParseOrZero(change.Box))
+		Where("m.id = ?", ident.ParseOrZero(change.MailboxID))
 	if change.Action == sendlimit.Blocked {
 		q = q.Set("blocked_at = ?", storedTime(e.At)).Where("m.blocked_at IS NULL")
 	} else {
@@ -123,16 +123,16 @@ func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, change se
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	emit(ctx, state.AccountID, event.OfBlock(ident.ParseOrZero(change.Box), e))
+	emit(ctx, state.AccountID, event.OfBlock(ident.ParseOrZero(change.MailboxID), e))
 	if change.Action == sendlimit.Blocked {
 		return true, saveBlock(ctx, tx, state.AccountID, change)
 	}
-	return true, deleteBlock(ctx, tx, state.AccountID, ident.ParseOrZero(change.Box))
+	return true, deleteBlock(ctx, tx, state.AccountID, ident.ParseOrZero(change.MailboxID))
 }
 
 // saveBlock stores the reason of a block, and the scope whose rule blocks the mailbox.
 func saveBlock(ctx context.Context, tx bun.IDB, owner string, c sendlimit.Change) error {
-	block := blockRow{AccountID: owner, MailboxID: ident.ParseOrZero(c.Box), Scope: storedText(c.Scope)}
+	block := blockRow{AccountID: owner, MailboxID: ident.ParseOrZero(c.MailboxID), Scope: storedText(c.Scope)}
 	if _, err := tx.NewInsert().Model(&block).On("CONFLICT (account_id, mailbox_id) DO UPDATE").Set("scope = EXCLUDED.scope").Exec(ctx); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 // sendBox returns the mailbox in the form that enforcement evaluates. reason is zero for a block
 // that an earlier release stored. The field BlockedBy of the result is then zero too.
 func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
-	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
+	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, OwnLimit: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
 		b.BlockedAt, b.BlockedBy = reason.DecidedAt.UTC(), reason.LimitValue
 	}

@@ -29,7 +29,7 @@ func (fixture sendLimitFixture) blockChange(box, n int) sendlimit.Change {
 }
 
 func (fixture sendLimitFixture) newChange(box, n int, action sendlimit.Action) sendlimit.Change {
-	return sendlimit.Change{Box: fixture.boxes[box].ID, Scope: "a.test", Action: action, At: dueTime.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
+	return sendlimit.Change{MailboxID: fixture.boxes[box].ID, Scope: "a.test", Action: action, At: dueTime.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
 		Event: sendlimit.Event{Tenant: fixture.guid, Address: fixture.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
 }
 
@@ -216,7 +216,7 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
 		run := fixture.claim(t, s)
 		gone := fixture.blockChange(0, 1)
-		gone.Box = unknownMailboxID
+		gone.MailboxID = unknownMailboxID
 		block := fixture.blockChange(1, 3)
 		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, doneChanges(gone, other.blockChange(0, 2), block)))
 		fixture.requireEvents(t, s, block.Event)
@@ -459,7 +459,7 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
 		fixture.saveIntents(t, s, run, one, two)
 		c := doneChanges(one)
-		c.Open = []string{two.Box}
+		c.Open = []string{two.MailboxID}
 		for range 2 {
 			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), run, c))
 			fixture.requireIntents(t, s, run, two)
@@ -492,7 +492,7 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
 		run, beside := fixture.claim(t, s), other.claim(t, s)
 		gone := fixture.blockChange(0, 1)
-		gone.Box = unknownMailboxID
+		gone.MailboxID = unknownMailboxID
 		fixture.saveIntents(t, s, run, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
 		fixture.requireIntents(t, s, run, fixture.blockChange(1, 3))
 		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))

@@ -237,7 +237,7 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 	out := tenant.Sending{Licenses: tenant.Licenses{Paid: first.Paid, Trial: first.Trial}, LicensesAt: first.ReadAt.UTC()}
 	today := sendlimit.DayOf(now, timeZone)
 	for _, r := range rows {
-		if !today.Has(r.SendsTodayAt) {
+		if !today.Contains(r.SendsTodayAt) {
 			continue
 		}
 		out.Today += r.SendsToday

@@ -364,7 +364,7 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 		must(t, "list", err)
 		want := []ports.SendBox{
 			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[0].ID, Address: "ada@a.test", Domain: "a.test"}, Counts: []sendlimit.Count{{Day: yesterday, Final: 8}, {Day: dayStart, Final: 3, Recent: 4}}},
-			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", Own: 9}},
+			{MailboxState: sendlimit.MailboxState{ID: fixture.boxes[1].ID, Address: "bob@a.test", Domain: "a.test", OwnLimit: 9}},
 		}
 		if diff := cmp.Diff(want, boxes); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)

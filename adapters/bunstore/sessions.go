@@ -72,7 +72,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 		if err != nil {
 			return err
 		}
-		if eligible.Elsewhere { // as in checkNotHeld
+		if eligible.HeldElsewhere { // as in checkNotHeld
 			return connectedElsewhere()
 		}
 		if err := savePendingConnection(ctx, tx, connection); err != nil {

@@ -146,7 +146,7 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 			session := newSession(fixture.one, fixture.boxes[0], n+1)
 			err := s.BeginSession(t.Context(), fixture.owner, session, connectionID(n+1), now)
 			fixture.requireConnection(t, string(status), s, fixture.two, 0, there)
-			if !status.Held() {
+			if !status.HoldsMailbox() {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
 				c := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
@@ -473,7 +473,7 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		}
 		e, err := one.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)
-		if e.Connection.Status != integration.ConnectionPending || e.Elsewhere {
+		if e.Connection.Status != integration.ConnectionPending || e.HeldElsewhere {
 			t.Errorf("the mailbox stands as %+v", e)
 		}
 	})

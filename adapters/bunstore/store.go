@@ -181,7 +181,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, work databa
 			var events pendingEvents
 			inner := context.WithValue(context.WithValue(ctx, pendingEventsKey{}, &events), pendingEntriesKey{}, &entries)
 			rolledBack = work(inner, tx)
-			changed := inside.Seen().Changed
+			changed := inside.Recorded().Changed
 			if rolledBack == nil {
 				rolledBack = s.storeEvents(context.WithValue(ctx, pendingEventsKey{}, &events), tx, &events)
 			}
@@ -191,10 +191,10 @@ func (s *Store) inTransaction(ctx context.Context, operation string, work databa
 			logged = len(events.all) > 0
 			return rolledBack
 		})
-		if rolledBack == nil && inside.Seen().Changed {
+		if rolledBack == nil && inside.Recorded().Changed {
 			ports.RecordChange(ctx)
 		}
-		if err == nil && inside.Seen().Completed {
+		if err == nil && inside.Recorded().Completed {
 			ports.RecordCompletion(ctx)
 		}
 		if rolledBack == nil {

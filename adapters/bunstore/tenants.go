@@ -227,7 +227,7 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 			return err
 		}
 		if !row.Managed {
-			if err := account.Entitled(); err != nil {
+			if err := account.CheckActive(); err != nil {
 				return err
 			}
 		}
@@ -293,7 +293,7 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 // if an account already holds the tenant. The caller has read the account while it held the
 // account's lock.
 func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, account access.Account) error {
-	if err := account.MayAttach(account.TenantsHeld); err != nil {
+	if err := account.CheckMayAttach(account.TenantCount); err != nil {
 		return err
 	}
 	holder := holderRow{GUID: row.GUID, AccountID: row.AccountID}

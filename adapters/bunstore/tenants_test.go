@@ -101,7 +101,7 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 		for n := range 2 {
 			made := attachTenant(t, s, ann, n)
 			signed := addDomain(t, s, ann, made.GUID, "signed.test")
-			signed.Verified, signed.DKIM, signed.Status.VerificationSeen = true, true, true
+			signed.Verified, signed.DKIMEnabled, signed.Status.VerificationSeen = true, true, true
 			must(t, "save", s.SaveDomain(t.Context(), ann, signed, nil))
 			seen := addDomain(t, s, ann, made.GUID, "seen.test")
 			seen.Status.VerificationSeen = true
@@ -374,8 +374,8 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the flow before the step (-want +got):\n%s", diff)
 		}
-		want.Step, want.Browser, want.Claimed = ports.FlowSigningIn, [32]byte{2, 'b'}, guid(1)
-		want.SignInHash, want.Nonce, want.Verifier = [32]byte{3}, "nonce", []byte{0, 1, 255}
+		want.Step, want.BrowserHash, want.ClaimedTenant = ports.FlowSigningIn, [32]byte{2, 'b'}, guid(1)
+		want.SignInHash, want.Nonce, want.SealedVerifier = [32]byte{3}, "nonce", []byte{0, 1, 255}
 		want.Administrator = tenant.Administrator{Tenant: guid(1), Address: "admin@contoso.test", Name: hostileText}
 		want.Profile = tenant.Profile{Name: hostileText, BuiltinDomain: "contoso.onmicrosoft.com", DefaultDomain: "contoso.test"}
 		must(t, "save", s.SaveFlow(t.Context(), want))

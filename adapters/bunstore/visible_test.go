@@ -75,7 +75,7 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 				t.Errorf("%s of a visible tenant: %v", name, err)
 			}
 			requireSameError(t, name, find(hidden), unknown)
-			if fault.Of(unknown).Code.Kind != fault.NotFound {
+			if fault.ErrorOf(unknown).Code.Kind != fault.NotFound {
 				t.Errorf("%s: %v", name, unknown)
 			}
 		}
@@ -155,8 +155,8 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 		fixture := connectedFixture(t, s)
 		err := s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.one.ID, nil)
 		requireRefusal(t, "remove", err, fault.InsufficientScope)
-		if fault.Of(err).Values != access.IntegrationsWrite {
-			t.Errorf("got %+v", fault.Of(err))
+		if fault.ErrorOf(err).Values != access.IntegrationsWrite {
+			t.Errorf("got %+v", fault.ErrorOf(err))
 		}
 		requireRefusal(t, "remove unknown", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
 		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil))

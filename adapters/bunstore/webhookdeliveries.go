@@ -162,7 +162,7 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 		}
 		due, err := s.dueOf(ctx, tx, convertAll(results, func(r webhookResult) webhookKey { return r.webhookKey }), now)
 		all = convertAll(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
-			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], Due: due[ident.ParseOrZero(d.WebhookID)]}
+			return ports.SavedDelivery{Saved: saved[ident.ParseOrZero(d.ID)], HasDue: due[ident.ParseOrZero(d.WebhookID)]}
 		})
 		return err
 	})
@@ -213,7 +213,7 @@ func noteResults(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports
 	w, reason := before, webhook.Reason("")
 	for _, d := range tried {
 		if reason == "" {
-			w, reason = w.After(d.Delivery, d.Gone)
+			w, reason = w.AfterTry(d.Delivery, d.Gone)
 		}
 	}
 	if w.Status == before.Status && w.FailingSince.Equal(before.FailingSince) {

@@ -34,10 +34,10 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 
 // FanOut implements ports.Deliveries. It locks the webhooks, so only one of several concurrent
 // calls reads the events. The others then find higher positions.
-func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FannedOut, error) {
-	var fanned ports.FannedOut
+func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
+	var fanned ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
-		fanned = ports.FannedOut{}
+		fanned = ports.FanOutResult{}
 		accounts := bun.List(convertAll(owners, accountKey))
 		var hooks []webhookRow
 		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id IN (?)", accounts).Where("w.status = ?", string(webhook.Enabled)).
@@ -66,7 +66,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 		for _, p := range positions {
 			added.add(p, events[p.AccountID])
 		}
-		fanned = ports.FannedOut{Claimed: added.claims, Waiting: added.waiting,
+		fanned = ports.FanOutResult{Claimed: added.claims, Waiting: added.waiting,
 			More: slices.ContainsFunc(positions, func(p webhookPosition) bool { return p.more })}
 		if err := s.insertDeliveries(ctx, tx, added.rows, lease); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 		return err
 	})
 	if err != nil {
-		return ports.FannedOut{}, err
+		return ports.FanOutResult{}, err
 	}
 	return fanned, nil
 }
@@ -155,7 +155,7 @@ type addedDeliveries struct {
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
-	room := standing.Concurrent() - a.claimed[w.ID]
+	room := standing.MaxParallel() - a.claimed[w.ID]
 	for _, e := range events {
 		if e.Sequence <= p.hook.Position || e.Sequence > p.Reached || !w.Wants(e.Type, e.Tenant) {
 			continue
@@ -203,10 +203,10 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 // ClaimDeliveries implements ports.Deliveries. It does not wait for a fan-out, which locks webhooks
 // while it inserts their deliveries. While ClaimDeliveries waited, it would hold slots that it does
 // not use.
-func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
-	var claimed ports.Claimed
+func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.ClaimResult, error) {
+	var claimed ports.ClaimResult
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
-		claimed = ports.Claimed{Next: map[ports.DueWebhook]time.Time{}}
+		claimed = ports.ClaimResult{Next: map[ports.DueWebhook]time.Time{}}
 		keys := sortedWebhookKeys(convertAll(webhooks, func(d ports.DueWebhook) webhookKey { return webhookKey{accountKey(d.Account), ident.ParseOrZero(d.ID)} }))
 		hooks, locked, err := s.lockFreeWebhooks(ctx, tx, keys)
 		claimed.Waiting = locked
@@ -229,7 +229,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 			standing := slots.Standing(w)
 			due := strings.Fields(o.Due)
 			// The other due deliveries are claimed when a try in progress has finished.
-			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] {
+			for _, id := range due[:max(0, min(len(due), standing.MaxParallel()-busy[hook.ID]))] {
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
 					break
@@ -248,7 +248,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		return err
 	})
 	if err != nil {
-		return ports.Claimed{}, err
+		return ports.ClaimResult{}, err
 	}
 	return claimed, nil
 }

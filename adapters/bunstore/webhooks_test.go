@@ -52,7 +52,7 @@ func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 }
 
 // fanOutOnce fans out events without slots, so that it claims nothing.
-func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at time.Time) (ports.FannedOut, error) {
+func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at time.Time) (ports.FanOutResult, error) {
 	t.Helper()
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
@@ -72,7 +72,7 @@ func claim(t testing.TB, s *Store, hook webhook.Webhook, at time.Time) []ports.C
 	return claimed.Deliveries
 }
 
-func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.Claimed, error) {
+func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.ClaimResult, error) {
 	t.Helper()
 	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, due), slots, testLease, at)
 }
@@ -99,7 +99,7 @@ func saveTry(t testing.TB, s *Store, hook webhook.Webhook, d webhook.Delivery, s
 // tried returns a delivery after an attempt that the endpoint answered with this status.
 func tried(hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
 	r := webhook.Response{StatusCode: status}
-	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: hook.Account, Gone: r.Gone()}
+	return ports.TriedDelivery{Delivery: d.AfterTry(r, at, 0), Account: hook.Account, Gone: r.IsGone()}
 }
 
 func TestWebhooksAreStored(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWebhooksAreStored(t *testing.T) {
 			hook.Types, hook.Tenants, hook.Description = []event.Type{event.DomainAdded, event.KeyRevoked}, []tenant.GUID{guid(1)}, hostileText
 		})
 		if !slices.Equal(one.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || one.Tenants[0] != guid(1) || one.Description != hostileText ||
-			string(one.Secrets.Current) != "sealed" || one.Secrets.Previous != nil || one.Failing() || !one.CreatedAt.Equal(now) {
+			string(one.Secrets.Current) != "sealed" || one.Secrets.Previous != nil || one.IsFailing() || !one.CreatedAt.Equal(now) {
 			t.Fatalf("stored as %+v", one)
 		}
 		two := addWebhook(t, s, a, nil)
@@ -325,7 +325,7 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, again)
 		}
 		saveTry(t, s, hook, first[2].Delivery, 200, now)
-		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Failing() {
+		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.IsFailing() {
 			t.Errorf("after a success: %+v, %v", read, err)
 		}
 		hour := claim(t, s, hook, now.Add(time.Hour))
@@ -842,7 +842,7 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)
 		must(t, "save", err)
 		yes := ports.SavedDelivery{Saved: true}
-		want := []ports.SavedDelivery{{Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, yes, yes, {}, {Due: true}}
+		want := []ports.SavedDelivery{{Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, yes, yes, {}, {HasDue: true}}
 		if !slices.Equal(saved, want) {
 			t.Errorf("saved %+v, want %+v", saved, want)
 		}
@@ -854,8 +854,8 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		}{{good, 4, webhook.Enabled, false}, {bad, 0, webhook.Enabled, true}, {gone, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
 			read, err := s.Webhook(t.Context(), c.hook.Account, c.hook.ID)
 			must(t, "read", err)
-			if n := len(deliveriesOf(t, s, c.hook, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.Failing() != c.failing {
-				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.Failing(), c)
+			if n := len(deliveriesOf(t, s, c.hook, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.IsFailing() != c.failing {
+				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.IsFailing(), c)
 			}
 		}
 		if again := claim(t, s, bad, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {

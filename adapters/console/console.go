@@ -104,7 +104,7 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 // does not log the panic's value, because it can contain an OAuth code.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
-		e := panics.Of(p)
+		e := panics.ErrorOf(p)
 		c.Log.ErrorContext(r.Context(), "panic in a page", "type", e.Type, "stack", e.Stack)
 		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"), tenants.Origin{})
 	}
@@ -135,7 +135,7 @@ func (c *pages) callback(r *http.Request) (answer, error) {
 }
 
 func (c *pages) signIn(r *http.Request) (answer, error) {
-	offer, err := c.Tenants.SignedIn(r.Context(), r.URL.RawQuery, c.cookieValue(r))
+	offer, err := c.Tenants.FinishSignIn(r.Context(), r.URL.RawQuery, c.cookieValue(r))
 	return answer{page: "confirm", data: confirmPage{offer, tenants.ConnectPath(c.Platform) + "confirm"}}, err
 }
 
@@ -160,7 +160,7 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 
 // confirmPage is the data of the page that asks to confirm the connection.
 type confirmPage struct {
-	tenants.Offer
+	tenants.ConfirmationPage
 
 	ConfirmPath string
 }

@@ -69,7 +69,7 @@ func TestPagesNameTheAccountAndLeadBack(t *testing.T) {
 	origin := tenants.Origin{DisplayName: "Acme <Mail>", SupportURL: "mailto:help@acme.example", ReturnURL: "https://app.acme.example/done?result=x&session_id=1"}
 	for page, data := range map[string]func(tenants.Origin) any{
 		"confirm": func(o tenants.Origin) any {
-			return confirmPage{tenants.Offer{Origin: o}, "/connect/microsoft365/confirm"}
+			return confirmPage{tenants.ConfirmationPage{Origin: o}, "/connect/microsoft365/confirm"}
 		},
 		"connected": func(o tenants.Origin) any { return endPage{Origin: o} },
 		"cancelled": func(o tenants.Origin) any { return endPage{Origin: o} },

@@ -56,7 +56,7 @@ type errorPage struct {
 }
 
 func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error, origin tenants.Origin) {
-	f := fault.Of(err)
+	f := fault.ErrorOf(err)
 	status, known := statusOf[f.Code.Kind]
 	if !known {
 		status = http.StatusInternalServerError

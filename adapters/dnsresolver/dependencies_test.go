@@ -16,7 +16,7 @@ import (
 
 // wanted returns the records that a mail platform requires in these tests.
 func wanted(domain string) []dns.Desired {
-	return dns.Desire(domain, dns.Offer{
+	return dns.DesiredRecords(domain, dns.Offer{
 		Service: []dns.Record{
 			{Type: dns.MX, Name: domain, Content: "example-test.mx.platform.test"},
 			{Type: dns.TXT, Name: domain, Content: "v=spf1 include:spf.platform.test -all"},
@@ -190,7 +190,7 @@ func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 		}
 	}))
 	got := env.readForPlan(three)
-	if !got.Complete || got.Warnings != nil || got.Agreeing() != 3 {
+	if !got.Complete || got.Warnings != nil || got.ServersAgreeing() != 3 {
 		t.Fatalf("%q, %v, %v", got.Reason, got.Warnings, got.Servers)
 	}
 }

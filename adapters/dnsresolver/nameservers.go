@@ -179,4 +179,4 @@ func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {
 
 // public reports whether the address is public. Owners of domains choose the addresses of their
 // name servers, so an address could belong to an internal system.
-func public(a netip.Addr) bool { return egress.Public(a) }
+func public(a netip.Addr) bool { return egress.IsPublic(a) }

@@ -47,7 +47,7 @@ type expectation struct {
 
 func (v expectation) check(t testing.TB, s dns.ZoneRead) {
 	t.Helper()
-	got := expectation{s.Reason, s.Warnings, [2]dns.ServerState{s.Servers[0].State, s.Servers[1].State}, s.Agreeing()}
+	got := expectation{s.Reason, s.Warnings, [2]dns.ServerState{s.Servers[0].State, s.Servers[1].State}, s.ServersAgreeing()}
 	if diff := cmp.Diff(v, got, cmp.AllowUnexported(expectation{})); diff != "" {
 		t.Error(diff)
 	}

@@ -47,7 +47,7 @@ func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, 
 	defer s.leave(key, shared)
 	select {
 	case <-shared.done:
-		panics.Continue(shared.panicked)
+		panics.Repanic(shared.panicked)
 		return clone(shared.result), nil
 	case <-ctx.Done():
 		return dns.ZoneRead{}, ctx.Err()

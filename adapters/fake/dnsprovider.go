@@ -76,7 +76,7 @@ func (p *DNSProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	}
 	sets, ok := p.zones[name]
 	if !ok {
-		return dns.Zone{}, dns.NoZone()
+		return dns.Zone{}, dns.NoZoneError()
 	}
 	return dns.Zone{ID: name, Name: name, NameServers: slices.Clone(dns.Find(sets, name, dns.NS).Values)}, nil
 }
@@ -90,7 +90,7 @@ func (p *DNSProvider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, 
 	}
 	sets, ok := p.zones[zone.ID]
 	if !ok {
-		return nil, dns.NoZone()
+		return nil, dns.NoZoneError()
 	}
 	return clone(sets), nil
 }

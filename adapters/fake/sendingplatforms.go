@@ -78,8 +78,9 @@ func (p *SendingPlatforms) of(provider string) (knownSending, bool) {
 	return knownSending{}, false
 }
 
-// Read implements ports.SendingPlatforms. It treats every member of the JSON object as a secret.
-func (p *SendingPlatforms) Read(_ context.Context, provider string, text secret.Text) (secret.Credential, error) {
+// ParseCredential implements ports.SendingPlatforms. It treats every member of the JSON object as a
+// secret.
+func (p *SendingPlatforms) ParseCredential(_ context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, known := p.of(provider); !known {
 		return secret.Credential{}, fault.UnknownProvider.With("there is no such sending platform")
 	}

@@ -382,7 +382,7 @@ func (env *testEnv) addEntries(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		act := &ports.Act{Write: []byte(strconv.Itoa(i)), Entry: audit.Entry{ID: newID(time.Now()), Account: env.accountA.account.ID, Actor: audit.Actor{Type: audit.Key}, Action: "x"}}
-		must(t, env.store.EndAct(ports.WithAct(t.Context(), act), &audit.Done))
+		must(t, env.store.EndAct(ports.WithAct(t.Context(), act), &audit.Succeeded))
 	}
 }
 

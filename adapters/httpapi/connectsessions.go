@@ -82,7 +82,7 @@ func getConnectSession(api huma.API, service *tenants.Service) {
 		Description: "Returns the status of a connect session: how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, AnswerExample: exampleConnectSession, Refuses: specificCodes(fault.ConnectSessionUnknown)}.Metadata(),
 	}, connectSessionOf, func(ctx context.Context, who access.Caller, in *connectSessionPath) (tenant.ConnectSession, error) {
-		return service.Session(ctx, who.Account.ID, ident.ParseOrZero(in.ID))
+		return service.ConnectSession(ctx, who.Account.ID, ident.ParseOrZero(in.ID))
 	})
 }
 
@@ -97,12 +97,12 @@ func renewConnectSession(api huma.API, service *tenants.Service) {
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
 		id := ident.ParseOrZero(in.ID)
 		if who.Bounds.Tenants != nil { // the link could connect a tenant outside of the key's bounds
-			if _, err := service.Session(ctx, who.Account.ID, id); err != nil {
+			if _, err := service.ConnectSession(ctx, who.Account.ID, id); err != nil {
 				return tenants.Link{}, err
 			}
-			return tenants.Link{}, who.Bounds.PermitAllTenants(access.TenantsWrite)
+			return tenants.Link{}, who.Bounds.CheckAllTenants(access.TenantsWrite)
 		}
-		return service.Renew(ctx, who.Account, id, answer)
+		return service.RenewLink(ctx, who.Account, id, answer)
 	})
 }
 

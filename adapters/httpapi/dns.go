@@ -42,7 +42,7 @@ func dnsByName(api huma.API, service *domains.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.DNSRead, AnswerExample: exampleTenantDNS,
 			Refuses: specificCodes(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, tenantDNSOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
-		return service.Stored(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
+		return service.StoredDomain(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName)
 	})
 }
 
@@ -123,7 +123,7 @@ func tenantDNSOf(d domain.Domain) tenantDNS {
 
 func storedDNSOf(d domain.Domain) storedDNS {
 	return storedDNS{DomainID: d.ID, TenantResourceID: d.TenantID, TenantID: string(d.TenantGUID), DomainName: d.Name,
-		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIM, DNSStatus: dnsStatusOf(d.Status),
+		IsDefault: d.Default, IsVerified: d.Verified, DKIMEnabled: d.DKIMEnabled, DNSStatus: dnsStatusOf(d.Status),
 		VerificationDNSRecords: convertAll(d.Verification, recordOf), ServiceConfigurationRecords: serviceRecords(d),
 		DKIMDNSRecords: signingRecords(d), LastChecked: timeOrNil(d.CheckedAt)}
 }
@@ -264,7 +264,7 @@ func readOf(s dns.ZoneRead) planRead {
 	if why == "" && len(s.Warnings) > 0 {
 		why = s.Warnings[0]
 	}
-	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.Asked(), NameserversAgreeing: s.Agreeing()}
+	return planRead{Reliable: s.Complete, Reason: textOrNil(why), NameserversAsked: s.ServersAsked(), NameserversAgreeing: s.ServersAgreeing()}
 }
 
 func desiredOf(d dns.Desired) desiredRecord {

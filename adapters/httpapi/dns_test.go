@@ -124,7 +124,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 		env.get(client, path+"/plan")
 	}
 	checkAutomation("no connection", false, "dns_connection_required")
-	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: env.accountA.account.ID, Provider: "cloudflare",
+	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: env.accountA.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	must(t, err)
 	checkAutomation("connected", true, nil)
@@ -215,7 +215,7 @@ func (env *testEnv) connectDNS(t *testing.T, owner testAccount) *fake.DNSProvide
 	provider.AddZone(plannedDomain)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
 	env.dnsProviders.AddAccount("cloudflare", "one", provider)
-	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: owner.account.ID, Provider: "cloudflare",
+	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: owner.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
 	must(t, err)
 	return provider
@@ -233,7 +233,7 @@ func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (ru
 	t.Helper()
 	now := time.Now().UTC()
 	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
-	j := provisioning.New(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
+	j := provisioning.NewJob(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
 	must(t, env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}, nil))
 	return run, job
 }

@@ -46,7 +46,7 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
-	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.Begun]) (dnsruns.Begun, error) {
+	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.StartedRun]) (dnsruns.StartedRun, error) {
 		return service.Provision(ctx, who.Account, ident.ParseOrZero(in.DomainID), answer)
 	})
 }
@@ -173,7 +173,7 @@ type provisioningJob struct {
 	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job makes its next attempt. If it makes none, when it made the last one."`
 }
 
-func begunOf(b dnsruns.Begun) begunRun {
+func begunOf(b dnsruns.StartedRun) begunRun {
 	return begunRun{DomainID: b.DomainID, Run: runOf(b.Run), Jobs: convertAll(b.Jobs, jobOf)}
 }
 

@@ -74,7 +74,7 @@ func addADomain(api huma.API, service *domains.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, RequestExample: exampleAddDomain, AnswerExample: exampleAddedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.Added]) (domains.Added, error) {
+	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.AddResult]) (domains.AddResult, error) {
 		return service.Add(ctx, who.Account, tenant.ParseGUIDOrNone(in.TenantID), in.Body.Domain, answer)
 	})
 }
@@ -101,10 +101,10 @@ func removeDomain(api huma.API, service *domains.Service) {
 			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleRemovedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
-	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.Removed]) (domains.Removed, error) {
+	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.RemoveResult]) (domains.RemoveResult, error) {
 		var fromPlatform bool
 		if !parseFlag(in.FromPlatform, &fromPlatform) {
-			return domains.Removed{}, refusal.Invalid("a query parameter is not valid",
+			return domains.RemoveResult{}, refusal.Invalid("a query parameter is not valid",
 				refusal.ProblemField{Location: "query.from_platform", Message: "must be true or false"})
 		}
 		return service.Remove(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.DomainName, fromPlatform, answer)
@@ -226,7 +226,7 @@ func entryOf(d domain.Domain) domainEntry {
 		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
 
-func addedOf(result domains.Added) addedDomain {
+func addedOf(result domains.AddResult) addedDomain {
 	status := "added"
 	if result.Exists {
 		status = "exists"
@@ -274,7 +274,7 @@ type removedDomain struct {
 	Message      string `json:"message" doc:"What was removed and what was not."`
 }
 
-func removedDomainOf(r domains.Removed) removedDomain {
+func removedDomainOf(r domains.RemoveResult) removedDomain {
 	message := "The domain was removed from the service. The mail platform still has it."
 	switch {
 	case r.MayBeNew:

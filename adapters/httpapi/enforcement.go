@@ -90,7 +90,7 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 		wanted.Tenant = tenant.GUID(ident.ParseOrZero(in.TenantID))
 	}
 	var wrong []refusal.ProblemField
-	if in.Action != "" && !wanted.Action.Known() {
+	if in.Action != "" && !wanted.Action.IsKnown() {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &wanted.Limit) {

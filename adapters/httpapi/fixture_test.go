@@ -89,16 +89,16 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	must(t, err)
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
-	pass := &reconcile.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Reconciler{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
-			Keys:        &keys.Service{Keys: store, Issued: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+			Keys:        &keys.Service{Keys: store, AccountKeys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
 			Audit:       store,
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
-		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
+		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
 			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example", PlatformName: "microsoft365"},
 		Domains: &domains.Service{Removals: store, Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: pass, Writes: store, Now: time.Now,
@@ -262,7 +262,7 @@ func (env *testEnv) addSendingPlatforms() *fake.SendingPlatform {
 // addIntegration adds an integration with instantly to an account.
 func (env *testEnv) addIntegration(t *testing.T, owner testAccount) integration.Integration {
 	t.Helper()
-	created, err := env.options.Integrations.Create(t.Context(), integrations.New{Account: owner.account.ID, Provider: "instantly", Name: "Outbound", APIKey: secret.New(exampleAPIKey)}, nil)
+	created, err := env.options.Integrations.Create(t.Context(), integrations.NewIntegration{Account: owner.account.ID, Provider: "instantly", Name: "Outbound", APIKey: secret.New(exampleAPIKey)}, nil)
 	must(t, err)
 	return created.Integration
 }

@@ -158,7 +158,7 @@ func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("%+v, %v", pending, err)
 	}
-	ended := pending[0].Session.Failed("test")
+	ended := pending[0].Session.WithFailure("test")
 	if saved, err := s.env.store.SaveSession(t.Context(), pending[0].Account, ended, nil, nil); err != nil || !saved {
 		t.Fatal(saved, err)
 	}

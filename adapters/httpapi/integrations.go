@@ -58,12 +58,12 @@ func (w *workspaceName) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*string)(w))
 }
 
-func (b createIntegration) newIntegration(owner access.AccountID) (integrations.New, error) {
+func (b createIntegration) newIntegration(owner access.AccountID) (integrations.NewIntegration, error) {
 	if b.WorkspaceID == nullWorkspace {
-		return integrations.New{}, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.workspace_id", Message: "expected string"})
+		return integrations.NewIntegration{}, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.workspace_id", Message: "expected string"})
 	}
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
-	return integrations.New{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
+	return integrations.NewIntegration{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
 }
 
 func integrationOperations(api huma.API, service *integrations.Service) {
@@ -137,7 +137,7 @@ func testIntegration(api huma.API, service *integrations.Service) {
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleTested,
 			Refuses: codes(sendingCodes, specificCodes(fault.IntegrationNotFound))}.Metadata(),
-	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Tested]) (integrations.Tested, error) {
+	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.TestResult]) (integrations.TestResult, error) {
 		return service.Test(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
@@ -294,23 +294,23 @@ func integrationOf(v integrations.View) IntegrationEntry {
 		CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC(), Capabilities: capabilitiesOf(v.Capabilities)}
 }
 
-func testedOf(t integrations.Tested) testedIntegration {
+func testedOf(t integrations.TestResult) testedIntegration {
 	return testedIntegration{Status: string(t.Status), IntegrationID: t.ID, Provider: t.Provider, Message: t.Message,
 		TestedAt: t.LastTestedAt.UTC()}
 }
 
-func begunSessionOf(b integrations.Begun) begunSession {
+func begunSessionOf(b integrations.StartedSession) begunSession {
 	return begunSession{Status: string(b.Session.Status), IntegrationID: b.Integration.ID, Provider: b.Integration.Provider,
 		MailboxID: b.Session.MailboxID, Mailbox: b.Mailbox, SessionID: b.Session.ID, AuthURL: b.AuthURL.Reveal(),
 		ExpiresAt: b.Session.ExpiresAt.UTC()}
 }
 
-func refreshedOf(r integrations.Refreshed) refreshedMailboxes {
+func refreshedOf(r integrations.RefreshResult) refreshedMailboxes {
 	return refreshedMailboxes{IntegrationID: r.IntegrationID, Provider: r.Provider, Checked: r.Checked, Connected: r.Connected,
 		NewlyConnected: r.NewlyConnected, Unchanged: r.Unchanged, ErrorCount: r.ErrorCount, Status: r.Status}
 }
 
-func disconnectedOf(d integrations.Disconnected) disconnectedMailbox {
+func disconnectedOf(d integrations.DisconnectResult) disconnectedMailbox {
 	message := "The mailbox was removed from the sending platform."
 	if !d.Removed {
 		message = "The mailbox was not connected, so nothing was removed."
@@ -323,7 +323,7 @@ func deletedIntegrationOf(i integration.Integration) deletedIntegration {
 		Message: "The credential and the connections of the integration were removed. The sending platform was not called: accounts that are connected there stay connected."}
 }
 
-func eligibleOf(e integration.Eligible) eligibleMailbox {
+func eligibleOf(e integration.EligibleMailbox) eligibleMailbox {
 	m := e.Mailbox
 	return eligibleMailbox{MailboxID: m.ID, TenantID: string(m.TenantGUID), TenantName: m.TenantName, DomainName: m.DomainName,
 		DisplayName: m.DisplayName, PrimarySMTP: m.Address, AccountEnabled: m.AccountEnabled, Managed: m.Provisioned,

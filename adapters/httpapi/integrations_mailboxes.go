@@ -61,8 +61,8 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleSignIn,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
-	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Begun]) (integrations.Begun, error) {
-		return service.Begin(ctx, who.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
+	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.StartedSession]) (integrations.StartedSession, error) {
+		return service.BeginSignIn(ctx, who.Account, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
 	})
 }
 
@@ -77,7 +77,7 @@ func getSignIn(api huma.API, service *integrations.Service) {
 			Refuses: codes(sendingCodes, specificCodes(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
 	}, sessionOf, func(ctx context.Context, who access.Caller, in *sessionInput) (integration.Session, error) {
-		return service.Status(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), ident.ParseOrZero(in.SessionID))
+		return service.SessionStatus(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), ident.ParseOrZero(in.SessionID))
 	})
 }
 
@@ -90,7 +90,7 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 			"no mailbox is marked as disconnected.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleRefreshed,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Refreshed]) (integrations.Refreshed, error) {
+	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.RefreshResult]) (integrations.RefreshResult, error) {
 		return service.Refresh(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), answer)
 	})
 }
@@ -104,7 +104,7 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 			"until then the mailbox cannot be connected elsewhere.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, AnswerExample: exampleDisconnected,
 			Refuses: codes(sendingCodes, specificCodes(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Disconnected]) (integrations.Disconnected, error) {
+	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.DisconnectResult]) (integrations.DisconnectResult, error) {
 		return service.Disconnect(ctx, who.Account.ID, ident.ParseOrZero(in.IntegrationID), ident.ParseOrZero(in.MailboxID), answer)
 	})
 }

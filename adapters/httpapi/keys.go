@@ -70,10 +70,10 @@ func createKey(api huma.API, service *keys.Service) {
 			"than the key of the request: no other scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			RequestExample: exampleCreateKey, AnswerExample: exampleIssuedKey}.Metadata(),
-	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
+	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
 		wanted, err := in.Body.newKey()
 		if err != nil {
-			return keys.Issued{}, err
+			return keys.IssuedKey{}, err
 		}
 		return service.Create(ctx, who, wanted, answer)
 	})
@@ -100,8 +100,8 @@ func renewKey(api huma.API, service *keys.Service) {
 			"than that. `api_key` is shown only in this response and its replays. The body may be empty.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
 			RequestExample: exampleRotateKey, AnswerExample: exampleIssuedKey, Refuses: specificCodes(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
-	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *rotateKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
-		return service.Renew(ctx, who, in.KeyID, in.overlap(), answer)
+	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *rotateKeyInput, answer ports.Answer[keys.IssuedKey]) (keys.IssuedKey, error) {
+		return service.RenewSecret(ctx, who, in.KeyID, in.overlap(), answer)
 	})
 }
 
@@ -137,9 +137,9 @@ type newKey struct {
 	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the key expires. If omitted, it never expires."`
 }
 
-func (b newKey) newKey() (keys.New, error) {
+func (b newKey) newKey() (keys.KeyRequest, error) {
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
-	return keys.New{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs, ExpiresAt: b.ExpiresAt}, err
+	return keys.KeyRequest{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs, ExpiresAt: b.ExpiresAt}, err
 }
 
 type rotateKeyInput struct {
@@ -204,7 +204,7 @@ func keyOf(k access.Key) KeyEntry {
 		LastUsedAt: timeOrNil(k.LastUsedAt), RevokedAt: timeOrNil(k.RevokedAt)}
 }
 
-func issuedKeyOf(k keys.Issued) issuedKey {
+func issuedKeyOf(k keys.IssuedKey) issuedKey {
 	return issuedKey{KeyEntry: keyOf(k.Key), APIKey: k.Secret.Reveal()}
 }
 

@@ -60,10 +60,10 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, RequestExample: exampleSetLimit, AnswerExample: exampleLimitSet,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
-	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.Outcome]) (limits.Outcome, error) {
+	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.SetResult]) (limits.SetResult, error) {
 		wanted, err := in.Body.wanted()
 		if err != nil {
-			return limits.Outcome{}, err
+			return limits.SetResult{}, err
 		}
 		return service.Set(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), wanted, answer)
 	})
@@ -90,7 +90,7 @@ func endMailboxLimit(api huma.API, service *limits.Service) {
 			"of mailboxes stay.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, AnswerExample: exampleLimitEnded,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.Ended]) (limits.Ended, error) {
+	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.EndResult]) (limits.EndResult, error) {
 		return service.End(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), in.domainScope, answer)
 	})
 }
@@ -109,7 +109,7 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 
 // wanted returns the requested limit, or invalid_request. It accepts a missing limit and a limit of
 // the wrong type, because package core refuses them, after the ownership is checked.
-func (b setLimit) wanted() (w limits.Wanted, err error) {
+func (b setLimit) wanted() (w limits.SetRequest, err error) {
 	if b.members == nil {
 		return w, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
@@ -185,11 +185,11 @@ func limitShownOf(l limits.Limit) limitShown {
 		ScopeLabel: l.Policy.Label(), Policy: p}
 }
 
-func limitSetOf(o limits.Outcome) limitSet {
+func limitSetOf(o limits.SetResult) limitSet {
 	p := policyOf(o.Limit)
 	return limitSet{Status: "provisioned", TenantID: string(o.Policy.Tenant), DailySendLimit: p.DailySendLimit, DomainScope: p.DomainScope,
 		ScopeLabel: o.Policy.Label(), Policy: p, Provisioning: limitWork{
-			Status: string(o.Became), RuleName: o.Policy.RuleName, RuleID: textOrNil(o.Policy.RuleID), Message: setMessage(o)}}
+			Status: string(o.PolicyResult), RuleName: o.Policy.RuleName, RuleID: textOrNil(o.Policy.RuleID), Message: setMessage(o)}}
 }
 
 func policyOf(l limits.Limit) sendPolicy {
@@ -197,11 +197,11 @@ func policyOf(l limits.Limit) sendPolicy {
 		MailboxesInScope: l.Mailboxes, CreatedAt: l.Policy.CreatedAt.UTC(), UpdatedAt: l.Policy.UpdatedAt.UTC()}
 }
 
-func setMessage(o limits.Outcome) string {
+func setMessage(o limits.SetResult) string {
 	switch {
 	case o.Policy.RuleID == "":
 		return "The limit is in force. The scope has no mailboxes yet: the mail flow rule is created when a mailbox is first blocked."
-	case o.Became == sendlimit.Unchanged:
+	case o.PolicyResult == sendlimit.Unchanged:
 		return "The limit was already in force, and the mail flow rule exists."
 	}
 	return "The limit is in force. The mail flow rule blocks a mailbox once its count exceeds the limit."
@@ -229,7 +229,7 @@ type limitEnded struct {
 	Message            string  `json:"message" doc:"What was removed."`
 }
 
-func limitEndedOf(e limits.Ended) limitEnded {
+func limitEndedOf(e limits.EndResult) limitEnded {
 	return limitEnded{
 		Status: "removed", TenantID: string(e.Policy.Tenant), DailySendLimit: e.Policy.PerDay, DomainScope: textOrNil(e.Policy.Scope), ScopeLabel: e.Policy.Label(),
 		MailboxesUnblocked: e.Unblocked,

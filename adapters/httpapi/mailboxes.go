@@ -119,7 +119,7 @@ func removeMailbox(api huma.API, service *mailboxes.Service) {
 			"shows until when. Send limits of its domain and tenant stay. A new mailbox with the same address is never removed.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, AnswerExample: exampleRemovedMailbox,
 			Refuses: codes(platformCodes, specificCodes(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
-	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.Removed]) (mailboxes.Removed, error) {
+	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.RemoveResult]) (mailboxes.RemoveResult, error) {
 		return service.Remove(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), ident.ParseOrZero(in.MailboxID), in.Confirm, answer)
 	})
 }
@@ -400,7 +400,7 @@ type removedMailbox struct {
 	Message         string    `json:"message" doc:"What was removed, and how to restore it."`
 }
 
-func removedMailboxOf(r mailboxes.Removed) removedMailbox {
+func removedMailboxOf(r mailboxes.RemoveResult) removedMailbox {
 	return removedMailbox{
 		Status: "removed", TenantID: string(r.Mailbox.TenantGUID), MailboxID: r.Mailbox.ID, PrimarySMTP: r.Mailbox.Address,
 		RestorableUntil: r.RestorableUntil,

@@ -74,14 +74,14 @@ type dnsProvider struct {
 func meOf(who access.Caller, o keys.Overview, balances []guard.Balance) me {
 	plan := who.Account.Plan
 	return me{
-		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantsHeld,
+		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantCount,
 		Key: callerKey{ID: who.KeyID, Name: who.KeyName, Scopes: access.Words(who.Bounds.Scopes), TenantIDs: listOrNil(access.Words(who.Bounds.Tenants)),
 			ExpiresAt: timeOrNil(who.Bounds.ExpiresAt)},
 		Limits: convertAll(balances, func(b guard.Balance) bucketBalance {
 			return bucketBalance{Bucket: string(b.Bucket), Limit: b.Limit, WindowSeconds: int(b.Window.Seconds()), Remaining: b.Remaining}
 		}),
 		SendingProviders: convertAll(o.SendingPlatforms, func(p integration.Provider) sendingProvider {
-			return sendingProvider{ID: p.ID, Name: p.Title, Needs: convertAll(p.Needs, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
+			return sendingProvider{ID: p.ID, Name: p.Title, Needs: convertAll(p.RequiredFields, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
 		}),
 		DNSProviders: convertAll(o.DNSProviders, func(p keys.ConnectedProvider) dnsProvider {
 			return dnsProvider{ID: p.ID, Name: p.Title, Connected: p.Connected}

@@ -19,7 +19,7 @@ import (
 // two tenants, and a connection to one of two DNS providers.
 func TestMeHasEveryMember(t *testing.T) {
 	env := newTestEnv(t)
-	env.sendingPlatforms.AddProvider(integration.Provider{ID: "woodpecker", Title: "Woodpecker", Needs: []string{"api_key", "company"},
+	env.sendingPlatforms.AddProvider(integration.Provider{ID: "woodpecker", Title: "Woodpecker", RequiredFields: []string{"api_key", "company"},
 		Capabilities: integration.Capabilities{OAuth: true, MailboxDisconnect: true}}, nil)
 	env.dnsProviders.AddProvider(cloudflare)
 	env.dnsProviders.AddProvider(dns.Provider{ID: "powerdns", Title: "PowerDNS"})

@@ -76,7 +76,7 @@ func syncTenant(api huma.API, service *tenants.Service) {
 			"`partial` if a part could not be done yet.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTimeLimit, AnswerExample: exampleSynced,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound))}.Metadata(),
-	}, syncedOf, func(ctx context.Context, who access.Caller, in *tenantPath) (tenants.Synced, error) {
+	}, syncedOf, func(ctx context.Context, who access.Caller, in *tenantPath) (tenants.SyncResult, error) {
 		return service.Sync(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID))
 	})
 }
@@ -89,7 +89,7 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 			"only the rules that block mailboxes are changed. They are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. The deletion of a managed tenant ends its assignment.",
 		Metadata: guard.OperationRules{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, AnswerExample: exampleDeleted, Refuses: specificCodes(fault.TenantNotFound)}.Metadata(),
-	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.Deleted]) (tenants.Deleted, error) {
+	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.DeleteResult]) (tenants.DeleteResult, error) {
 		return service.Delete(ctx, who.Account.ID, tenant.ParseGUIDOrNone(in.TenantID), answer)
 	})
 }
@@ -206,7 +206,7 @@ func detailOf(t tenant.Tenant, r tenant.Readiness) tenantDetail {
 	}
 }
 
-func syncedOf(s tenants.Synced) synced {
+func syncedOf(s tenants.SyncResult) synced {
 	status := "completed"
 	if s.Partial {
 		status = "partial"
@@ -222,7 +222,7 @@ func syncedOf(s tenants.Synced) synced {
 	}
 }
 
-func deletedOf(d tenants.Deleted) deletedTenant {
+func deletedOf(d tenants.DeleteResult) deletedTenant {
 	message := "The tenant, its domains, its mailboxes and its sync history were removed from the service. "
 	if d.Managed {
 		message = "The assignment of the tenant was ended. "

@@ -96,11 +96,11 @@ func webhookOf(w webhook.Webhook) WebhookEntry {
 		CreatedAt: w.CreatedAt.UTC()}
 }
 
-func withSecretOf(w webhooks.WithSecret) webhookWithSecret {
+func withSecretOf(w webhooks.WebhookWithSecret) webhookWithSecret {
 	return webhookWithSecret{WebhookEntry: webhookOf(w.Webhook), Secret: w.Secret.Reveal()}
 }
 
-func rotatedWebhookOf(w webhooks.WithSecret) rotatedWebhook {
+func rotatedWebhookOf(w webhooks.WebhookWithSecret) rotatedWebhook {
 	return rotatedWebhook{WebhookEntry: webhookOf(w.Webhook), Secret: w.Secret.Reveal(), PreviousSecretExpiresAt: timeOrNil(w.Secrets.PreviousUntil)}
 }
 
@@ -108,7 +108,7 @@ func deletedWebhookOf(w webhook.Webhook) deletedWebhook {
 	return deletedWebhook{Status: "deleted", ID: w.ID, Message: "The webhook, its secret and its deliveries were removed."}
 }
 
-func testedWebhookOf(t webhooks.Tested) testedWebhook {
+func testedWebhookOf(t webhooks.TestResult) testedWebhook {
 	a := attemptOf(t.Attempt)
 	return testedWebhook{Status: string(t.Status), StatusCode: a.StatusCode, Error: a.Error, DurationMS: a.DurationMS}
 }

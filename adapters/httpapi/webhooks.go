@@ -66,13 +66,13 @@ func createWebhookOperation(api huma.API, service *webhooks.Service) {
 			"encrypted and never shown again. The guide about webhooks shows how to check a signature. An account can have 10 webhooks.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, RequestExample: exampleCreateWebhook, AnswerExample: exampleWebhookWithSecret,
 			Refuses: specificCodes(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
-	}, withSecretOf, func(ctx context.Context, who access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
+	}, withSecretOf, func(ctx context.Context, who access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
 		types, err := webhook.ParseTypes(in.Body.EventTypes)
 		if err != nil {
-			return webhooks.WithSecret{}, err
+			return webhooks.WebhookWithSecret{}, err
 		}
 		// A key that is limited to some tenants adds a webhook with the same limit.
-		wanted := webhooks.New{Account: who.Account.ID, URL: in.Body.URL, Types: types, Tenants: who.Bounds.Tenants}
+		wanted := webhooks.NewWebhook{Account: who.Account.ID, URL: in.Body.URL, Types: types, Tenants: who.Bounds.Tenants}
 		if in.Body.Description != nil {
 			wanted.Description = *in.Body.Description
 		}
@@ -161,7 +161,7 @@ func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
 			"the previous secret. Without a body the overlap is 24 hours.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, RequestExample: exampleRotateWebhook, AnswerExample: exampleRotatedWebhook,
 			Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, rotatedWebhookOf, func(ctx context.Context, who access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
+	}, rotatedWebhookOf, func(ctx context.Context, who access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WebhookWithSecret]) (webhooks.WebhookWithSecret, error) {
 		overlap := webhook.DefaultOverlap
 		if in.Body != nil && in.Body.OverlapHours != nil {
 			overlap = time.Duration(*in.Body.OverlapHours) * time.Hour
@@ -177,7 +177,7 @@ func testWebhook(api huma.API, service *webhooks.Service) {
 		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
 			"deliveries. A disabled webhook can be tested too.",
 		Metadata: guard.OperationRules{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, AnswerExample: exampleTestedWebhook, Refuses: specificCodes(fault.WebhookNotFound)}.Metadata(),
-	}, testedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhooks.Tested, error) {
+	}, testedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhooks.TestResult, error) {
 		return service.Test(ctx, who.Account.ID, ident.ParseOrZero(in.WebhookID))
 	})
 }
@@ -212,7 +212,7 @@ func listDeliveries(api huma.API, service *webhooks.Service) {
 func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
 	part, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryCursors)
 	q := ports.DeliveryQuery{Status: webhook.DeliveryStatus(in.Status), Before: string(part.After), Limit: part.Limit}
-	if err == nil && in.Status != "" && !q.Status.Known() {
+	if err == nil && in.Status != "" && !q.Status.IsKnown() {
 		err = refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query.status", Message: "must be pending, delivered or failed"})
 	}
 	return q, err

@@ -60,7 +60,7 @@ func (env *testEnv) addWebhooks(sealer ports.Sealer) {
 // addWebhook adds a webhook with one delivery.
 func (env *testEnv) addWebhook(t *testing.T, owner testAccount) (webhookID, deliveryID string) {
 	t.Helper()
-	w, err := env.options.Webhooks.Create(t.Context(), webhooks.New{Account: owner.account.ID, URL: "https://hooks.example.test/200"}, nil)
+	w, err := env.options.Webhooks.Create(t.Context(), webhooks.NewWebhook{Account: owner.account.ID, URL: "https://hooks.example.test/200"}, nil)
 	must(t, err)
 	if _, err := env.options.Webhooks.Test(t.Context(), owner.account.ID, w.ID); err != nil {
 		t.Fatal(err)

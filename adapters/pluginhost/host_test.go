@@ -234,7 +234,7 @@ func TestDefaultPluginDirIsBesideTheProgram(t *testing.T) {
 
 func TestUnknownPluginIsDown(t *testing.T) {
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t)})
-	if _, err := tenantOf(h, "nobody", "").Profile(t.Context()); outcome.Of(err) != outcome.Down {
+	if _, err := tenantOf(h, "nobody", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
 	if h.Kill("nobody") == nil {
@@ -267,10 +267,10 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	if err := check(nil); !errors.Is(err, fault.InvalidRequest) {
 		t.Errorf("only the account allows a private host: %v", err)
 	}
-	if err := check(map[string]string{"allow_private": "true"}); outcome.Of(err) != outcome.Down {
+	if err := check(map[string]string{"allow_private": "true"}); outcome.KindOf(err) != outcome.Down {
 		t.Errorf("the operator allows a private host on which nothing listens: %v", err)
 	}
-	if _, err := h.DNS("missing", nil).Check(t.Context()); outcome.Of(err) != outcome.Down {
+	if _, err := h.DNS("missing", nil).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Errorf("a plugin that is missing: %v", err)
 	}
 }

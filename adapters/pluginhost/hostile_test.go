@@ -22,7 +22,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := tenantOf(h, "giant", "").Profile(t.Context())
 	runtime.ReadMemStats(&after)
-	if outcome.Of(err) != outcome.Broken {
+	if outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("got %v", err)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
@@ -32,7 +32,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 		t.Fatalf("the next call: %v", err)
 	}
 	// The SDK refuses to send a message that is too large.
-	if _, err := tenantOf(h, "puppet", "huge").Profile(t.Context()); outcome.Of(err) != outcome.Broken {
+	if _, err := tenantOf(h, "puppet", "huge").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestDifferentProtocolVersionIsRefused(t *testing.T) {
 
 func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "babbler:hostile"), Supervision: fastRestart})
-	if _, err := tenantOf(h, "babbler", "").Profile(t.Context()); outcome.Of(err) != outcome.Down {
+	if _, err := tenantOf(h, "babbler", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
 	if logs := h.Status()[0].LastError.Error(); len(logs) > 2048 || strings.ContainsAny(logs, "\x1b\n") {
@@ -167,14 +167,14 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 // separate goroutine of the plugin, and an error with a secret.
 func TestPanicsDoNotLogSecrets(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
-	if _, err := tenantOf(h, "puppet", "panic").Profile(t.Context()); outcome.Of(err) != outcome.Broken {
+	if _, err := tenantOf(h, "puppet", "panic").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("a panic in a call: %v", err)
 	}
 	_, err := tenantOf(h, "puppet", "die loudly").Profile(t.Context())
-	if outcome.Of(err) != outcome.Unknown {
+	if outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("a panic that ends the process: %v", err)
 	}
-	if _, err := tenantOf(h, "puppet", "bare").Profile(t.Context()); outcome.Of(err) != outcome.Broken || strings.Contains(err.Error(), token) {
+	if _, err := tenantOf(h, "puppet", "bare").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), token) {
 		t.Fatalf("an error that quotes a secret: %v", err)
 	}
 	h.Close()

@@ -28,7 +28,7 @@ import (
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	first, other := processID(t, h, "eats"), processID(t, h, "other")
-	if _, err := tenantOf(h, "eats", "eat memory").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
+	if _, err := tenantOf(h, "eats", "eat memory").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("got %v", err)
 	}
 	waitForExit(t, first, testTimeout)

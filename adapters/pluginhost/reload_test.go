@@ -117,7 +117,7 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0-exits-first" {
 		t.Fatalf("%v, %+v", err, h.Status())
 	}
-	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
+	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("the call that ended the new version: %v", err)
 	}
 	for h.Status()[0].Version != "1.2.3" {
@@ -143,7 +143,7 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	}
 	suspend(t, h.Status()[0].PID)
 	for range 3 {
-		if _, err := tenantOf(h, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond)); outcome.Of(err) != outcome.Unknown {
+		if _, err := tenantOf(h, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
 			t.Fatalf("a call of the new version: %v", err)
 		}
 	}

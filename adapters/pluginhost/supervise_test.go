@@ -35,7 +35,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 		suspend(t, stopped)
 		for call := range 3 {
 			_, err := tenantOf(h, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond))
-			if outcome.Of(err) != outcome.Unknown {
+			if outcome.KindOf(err) != outcome.Unknown {
 				t.Fatalf("round %d, call %d: %v", round, call, err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
 	first := processID(t, h, "puppet")
 	for range 6 {
-		if _, err := tenantOf(h, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.Of(err) != outcome.Unknown {
+		if _, err := tenantOf(h, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 		policy := fastRestart
 		policy.CrashLimit, policy.Cooldown = 1, cooldown
 		h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
-		if _, err := tenantOf(h, "puppet", "exit").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
+		if _, err := tenantOf(h, "puppet", "exit").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 			t.Fatalf("a call that ends the process: %v", err)
 		}
 		for s := h.Status()[0]; s.ConsecutiveFailures == 0; s = h.Status()[0] {
@@ -146,7 +146,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 		callers.Go(func() {
 			for ctx.Err() == nil {
 				_, err := tenantOf(h, "puppet", "").Profile(context.WithoutCancel(ctx))
-				switch outcome.Of(err) {
+				switch outcome.KindOf(err) {
 				case 0:
 					answered.Add(1)
 				case outcome.Unknown:
@@ -206,7 +206,7 @@ func TestStartTimesOut(t *testing.T) {
 	policy.StartTimeout = 300 * time.Millisecond
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "silent:puppet"), Supervision: policy})
 	_, err := tenantOf(h, "silent", "").Profile(withTimeout(t, testTimeout))
-	if outcome.Of(err) != outcome.Down {
+	if outcome.KindOf(err) != outcome.Down {
 		t.Fatalf("got %v", err)
 	}
 	if s := h.Status()[0]; !strings.Contains(s.LastError.Error(), "start") {
@@ -221,7 +221,7 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := tenantOf(h, "silent", "").Profile(ctx)
-	if outcome.Of(err) != outcome.Down || !errors.Is(err, context.Canceled) {
+	if outcome.KindOf(err) != outcome.Down || !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -271,7 +271,7 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	waitForExit(t, one, 0)
 	waitForExit(t, two, 0)
 	_, err = tenantOf(h, "one", "").Profile(t.Context())
-	if outcome.Of(err) != outcome.Down || h.Status()[0].State != pluginhost.Closed {
+	if outcome.KindOf(err) != outcome.Down || h.Status()[0].State != pluginhost.Closed {
 		t.Fatalf("after Close: %v", err)
 	}
 }

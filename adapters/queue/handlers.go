@@ -105,7 +105,7 @@ func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.W
 	defer span.End()
 	defer func() {
 		if p := recover(); p != nil {
-			e := panics.Of(p)
+			e := panics.ErrorOf(p)
 			o.Log.ErrorContext(ctx, "panic", "kind", w.Kind, "type", e.Type, "stack", e.Stack)
 			err = e
 		}

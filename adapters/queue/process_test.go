@@ -73,6 +73,6 @@ func TestQueueSurvivesKilledAndPausedProcesses(t *testing.T) {
 	})
 	t.Run("river without a sweep", func(t *testing.T) {
 		url := newMigratedDatabase(t)
-		queuecontract.QueueOutlives(t, 2, openRiver(t, url, contractOptions), command(url))
+		queuecontract.QueueOutlivesProcesses(t, 2, openRiver(t, url, contractOptions), command(url))
 	})
 }

@@ -276,7 +276,7 @@ func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	backlogs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b ports.Backlog, err error) {
 		var late float64
 		err = row.Scan(&b.Kind, &b.Waiting, &late)
-		b.Late = time.Duration(late * float64(time.Second))
+		b.Lateness = time.Duration(late * float64(time.Second))
 		return b, err
 	})
 	if err != nil {

@@ -135,7 +135,7 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	for _, entries := range []map[jobKey]*entry{s.waiting, s.rerun} {
 		for key, waiting := range entries {
 			counted := kinds[key.kind]
-			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: counted.Waiting + 1, Late: max(counted.Late, now.Sub(waiting.At))}
+			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: counted.Waiting + 1, Lateness: max(counted.Lateness, now.Sub(waiting.At))}
 		}
 	}
 	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })

@@ -27,10 +27,10 @@ type Accounts interface {
 // addAccount creates an account with an API key.
 func (c *controller) addAccount(r *http.Request) (any, error) {
 	in := struct {
-		Email   string      `json:"email"`
-		Plan    string      `json:"plan"`
-		Slots   int         `json:"tenant_slots"`
-		KeyForm access.Form `json:"key_form"`
+		Email   string         `json:"email"`
+		Plan    string         `json:"plan"`
+		Slots   int            `json:"tenant_slots"`
+		KeyForm access.KeyForm `json:"key_form"`
 	}{KeyForm: access.Live}
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c *controller) addAccount(r *http.Request) (any, error) {
 }
 
 // addKey creates an additional API key for an account.
-func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.Form) (secret.Text, error) {
+func (c *controller) addKey(ctx context.Context, owner access.AccountID, form access.KeyForm) (secret.Text, error) {
 	key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, form, owner, "sandbox", c.Now())
 	if err != nil {
 		return secret.Text{}, err

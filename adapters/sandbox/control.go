@@ -42,7 +42,7 @@ type Services struct {
 // Managed assigns managed tenants to accounts. *tenants.Service implements this interface.
 type Managed interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
-	Withdraw(ctx context.Context, id tenant.GUID) (tenants.Withdrawn, error)
+	Withdraw(ctx context.Context, id tenant.GUID) (tenants.WithdrawResult, error)
 }
 
 // controller handles the calls of the control interface.

@@ -203,13 +203,13 @@ func (s *service) Assign(_ context.Context, acc access.Account, id tenant.GUID) 
 	return tenant.Tenant{}, nil
 }
 
-func (s *service) Withdraw(_ context.Context, id tenant.GUID) (tenants.Withdrawn, error) {
+func (s *service) Withdraw(_ context.Context, id tenant.GUID) (tenants.WithdrawResult, error) {
 	owner, assigned := s.owners[id]
 	if !assigned {
-		return tenants.Withdrawn{}, fault.TenantNotFound.With("not assigned")
+		return tenants.WithdrawResult{}, fault.TenantNotFound.With("not assigned")
 	}
 	delete(s.owners, id)
-	return tenants.Withdrawn{Account: owner}, nil
+	return tenants.WithdrawResult{Account: owner}, nil
 }
 
 // keys implements the method of ports.Keys that the sandbox calls.

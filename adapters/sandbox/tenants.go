@@ -132,7 +132,7 @@ func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, i
 	defer poll.Stop()
 	for {
 		_, err := c.Managed.Assign(ctx, acc, id)
-		if outcome.Of(err) != outcome.NotReady && !errors.Is(err, fault.AccessDenied) {
+		if outcome.KindOf(err) != outcome.NotReady && !errors.Is(err, fault.AccessDenied) {
 			return err
 		}
 		select {

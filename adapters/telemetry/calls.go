@@ -71,7 +71,7 @@ func Calls(options CallOptions) (wire.Interceptor, error) {
 // line. The outcomes Refused and NotReady are answers of the provider, so a call with such an
 // outcome is not logged. A call that its caller cancelled is not logged either.
 func severity(err error) (slog.Level, bool) {
-	switch outcome.Of(err) {
+	switch outcome.KindOf(err) {
 	case outcome.Refused, outcome.NotReady:
 		return 0, false
 	case outcome.Throttled:
@@ -93,8 +93,8 @@ func causeOf(err error) string {
 // the call, and "failed" for an error of tenantry itself, such as a missing setting.
 func resultOf(err error) string {
 	switch {
-	case err == nil, outcome.Of(err) != 0:
-		return outcome.Of(err).String()
+	case err == nil, outcome.KindOf(err) != 0:
+		return outcome.KindOf(err).String()
 	case errors.Is(err, context.Canceled):
 		return "cancelled"
 	default:

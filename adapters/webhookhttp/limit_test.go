@@ -92,7 +92,7 @@ func TestAnEndpointHas15Seconds(t *testing.T) {
 				if took := time.Since(began); took != tt.took || r.Duration != took || r.StatusCode != tt.status {
 					t.Fatalf("after %s: %+v", took, r)
 				}
-				d := webhook.Delivery{Status: webhook.Pending}.After(r, began, 0)
+				d := webhook.Delivery{Status: webhook.Pending}.AfterTry(r, began, 0)
 				if tt.status != 0 {
 					if d.Status != webhook.Delivered || r.Error != "" {
 						t.Errorf("the delivery is %+v after %+v", d, r)

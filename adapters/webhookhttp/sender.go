@@ -104,7 +104,7 @@ func (s *Sender) checkConnection(ctx context.Context, _, address string, _ sysca
 // allowed reports whether messages may be sent to an address.
 func (s *Sender) allowed(a netip.Addr, plain bool) bool {
 	if !s.allowPrivate {
-		return !plain && egress.Public(a)
+		return !plain && egress.IsPublic(a)
 	}
 	return !plain || a.Unmap().IsLoopback()
 }

@@ -3,10 +3,10 @@
 // Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
 // an entry for each request whose process was killed.
 //
-// Service is the only type. List and ExportPage are for callers. Forget and EndLost are background
-// jobs. No use case writes entries. The store writes the entries of changes in the transaction of
-// the change. adapters/httpapi/guard writes the entry of a request when the request ends. See
-// docs/decisions/0036-audit-chains.md.
+// Service is the only type. List and ExportPage are for callers. Forget and EndLostActs are
+// background jobs. No use case writes entries. The store writes the entries of changes in the
+// transaction of the change. adapters/httpapi/guard writes the entry of a request when the request
+// ends. See docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -22,9 +22,9 @@ import (
 
 // Service reads and maintains audit chains.
 type Service struct {
-	Chains ports.AuditChains
-	Keep   time.Duration // how long entries are kept; 0 keeps them forever
-	Now    func() time.Time
+	Chains    ports.AuditChains
+	Retention time.Duration // how long entries are kept; 0 keeps them forever
+	Now       func() time.Time
 }
 
 const (
@@ -60,22 +60,22 @@ func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after 
 	return entries, err
 }
 
-// Forget drops the entries of all days (UTC) that ended more than Keep ago.
-func (s *Service) Forget(ctx context.Context) error {
-	if s.Keep == 0 {
+// DeleteOldEntries drops the entries of all days (UTC) that ended more than Retention ago.
+func (s *Service) DeleteOldEntries(ctx context.Context) error {
+	if s.Retention == 0 {
 		return nil
 	}
-	cutoff := s.Now().Add(-s.Keep).UTC().Truncate(24 * time.Hour)
-	return untilNone(func() (int, error) { return s.Chains.DropAuditEntries(ctx, cutoff, dropBatch) })
+	cutoff := s.Now().Add(-s.Retention).UTC().Truncate(24 * time.Hour)
+	return repeatUntilZero(func() (int, error) { return s.Chains.DropAuditEntries(ctx, cutoff, dropBatch) })
 }
 
-// EndLost adds an entry with an unknown outcome for each write whose process was killed.
-func (s *Service) EndLost(ctx context.Context) error {
-	return untilNone(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
+// EndLostActs adds an entry with an unknown outcome for each write whose process was killed.
+func (s *Service) EndLostActs(ctx context.Context) error {
+	return repeatUntilZero(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
 }
 
-// untilNone repeats do until it returns 0 entries.
-func untilNone(do func() (int, error)) error {
+// repeatUntilZero repeats do until it returns 0 entries.
+func repeatUntilZero(do func() (int, error)) error {
 	for {
 		count, err := do()
 		if err != nil {

@@ -50,14 +50,14 @@ func (c *chains) AuditExport(_ context.Context, _ access.AccountID, after int64,
 }
 
 func newService(c *chains, keep time.Duration) *audits.Service {
-	return &audits.Service{Chains: c, Keep: keep, Now: func() time.Time {
+	return &audits.Service{Chains: c, Retention: keep, Now: func() time.Time {
 		return time.Date(2026, 11, 21, 1, 30, 0, 0, time.FixedZone("east", 2*3600)) // 20 November, 23:30 in UTC
 	}}
 }
 
 func TestForgetDropsWholeDaysUntilNoneIsLeft(t *testing.T) {
 	c := &chains{old: []int{5000, 5000, 7}}
-	if err := newService(c, 48*time.Hour).Forget(t.Context()); err != nil {
+	if err := newService(c, 48*time.Hour).DeleteOldEntries(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
@@ -68,14 +68,14 @@ func TestForgetDropsWholeDaysUntilNoneIsLeft(t *testing.T) {
 
 func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
 	c := &chains{old: []int{1}}
-	if err := newService(c, 0).Forget(t.Context()); err != nil || len(c.before) != 0 {
+	if err := newService(c, 0).DeleteOldEntries(t.Context()); err != nil || len(c.before) != 0 {
 		t.Errorf("dropped before %v, %v", c.before, err)
 	}
 }
 
 func TestEndLostEndsAllOfThem(t *testing.T) {
 	c := &chains{lost: []int{500, 3}}
-	if err := newService(c, 0).EndLost(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
+	if err := newService(c, 0).EndLostActs(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
 		t.Errorf("ended acts older than %v, %v", c.ages, err)
 	}
 }
@@ -84,10 +84,10 @@ func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
 	away := errors.New("away")
 	c := &chains{old: []int{1}, lost: []int{1}, err: away}
 	service := newService(c, time.Hour)
-	if err := service.Forget(t.Context()); !errors.Is(err, away) {
+	if err := service.DeleteOldEntries(t.Context()); !errors.Is(err, away) {
 		t.Errorf("forget: %v", err)
 	}
-	if err := service.EndLost(t.Context()); !errors.Is(err, away) {
+	if err := service.EndLostActs(t.Context()); !errors.Is(err, away) {
 		t.Errorf("end lost: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func (r backupRow) Columns() [][2]string {
 
 func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRow {
 	return backupRow{
-		file, status, encrypted, info.header.Version, info.header.Database, len(info.manifest.Tables), info.manifest.rows(), info.manifest.SHA256, cli.Stamp(info.header.CreatedAt),
+		file, status, encrypted, info.header.Version, info.header.Database, len(info.manifest.Tables), info.manifest.rows(), info.manifest.SHA256, cli.FormatTime(info.header.CreatedAt),
 	}
 }
 
@@ -74,7 +74,7 @@ func Command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
 			if err != nil {

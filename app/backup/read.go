@@ -23,7 +23,7 @@ const maxLineBytes = 64 << 20
 // errDamaged is wrapped by all errors about the content of a backup.
 var errDamaged = errors.New("the backup is damaged")
 
-func damaged(format string, args ...any) error {
+func damagedError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
@@ -55,7 +55,7 @@ type backupReader struct {
 func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 	decompressed, err := gzip.NewReader(from)
 	if err != nil {
-		return backupInfo{}, damaged("%v", err)
+		return backupInfo{}, damagedError("%v", err)
 	}
 	r := &backupReader{computed: newManifestBuilder(), lines: bufio.NewScanner(decompressed)}
 	r.lines.Buffer(make([]byte, 1<<16), maxLineBytes)
@@ -68,7 +68,7 @@ func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 		}
 	}
 	if r.lines.Scan() || r.lines.Err() != nil {
-		return r.info, damaged("it has data after its end")
+		return r.info, damagedError("it has data after its end")
 	}
 	return r.info, sink.finish()
 }
@@ -81,9 +81,9 @@ func (r *backupReader) scan() ([]byte, error) {
 	if err := r.lines.Err(); err != nil {
 		// The error is not wrapped, because callers would report a wrapped I/O error as an error of
 		// the database or the network.
-		return nil, damaged("%v", err)
+		return nil, damagedError("%v", err)
 	}
-	return nil, damaged("it ends too early")
+	return nil, damagedError("it ends too early")
 }
 
 // readHead reads the header and the keyset.
@@ -93,7 +93,7 @@ func (r *backupReader) readHead() error {
 		return err
 	}
 	if json.Unmarshal(line, &r.info.header) != nil || r.info.header.Format == 0 {
-		return damaged("it does not begin with the header of a backup")
+		return damagedError("it does not begin with the header of a backup")
 	}
 	if r.info.header.Format > backupFormat {
 		return cli.WithFix(
@@ -110,7 +110,7 @@ func (r *backupReader) readHead() error {
 	}
 	var keysetLine backupLine
 	if json.Unmarshal(line, &keysetLine) != nil || secrets.CheckKeyset([]byte(keysetLine.Keyset)) != nil {
-		return damaged("its keyset cannot be read")
+		return damagedError("its keyset cannot be read")
 	}
 	r.info.keyset = []byte(keysetLine.Keyset)
 	r.addLine(line)
@@ -143,7 +143,7 @@ func (r *backupReader) readNext(sink rowSink) error {
 	}
 	if bytes.HasPrefix(line, []byte{'['}) {
 		if r.computed.tableHash == nil {
-			return damaged("a row comes before its table")
+			return damagedError("a row comes before its table")
 		}
 		r.computed.addRow(line)
 		r.addLine(line)
@@ -151,13 +151,13 @@ func (r *backupReader) readNext(sink rowSink) error {
 	}
 	var parsed backupLine
 	if json.Unmarshal(line, &parsed) != nil {
-		return damaged("a line is neither a row nor a table")
+		return damagedError("a line is neither a row nor a table")
 	}
 	if parsed.Manifest != nil {
 		return r.checkManifest(*parsed.Manifest)
 	}
 	if parsed.Table == "" {
-		return damaged("a line is neither a row nor a table")
+		return damagedError("a line is neither a row nor a table")
 	}
 	r.computed.beginTable(parsed.Table)
 	r.addLine(line)
@@ -170,11 +170,11 @@ func (r *backupReader) checkManifest(want backupManifest) error {
 	got := r.computed.build()
 	for i, t := range got.Tables {
 		if i >= len(want.Tables) || t != want.Tables[i] {
-			return damaged("the checksum of table %s differs", t.Table)
+			return damagedError("the checksum of table %s differs", t.Table)
 		}
 	}
 	if !slices.Equal(got.Tables, want.Tables) || got.SHA256 != want.SHA256 {
-		return damaged("its SHA-256 differs from the manifest")
+		return damagedError("its SHA-256 differs from the manifest")
 	}
 	r.info.manifest = want
 	return nil

@@ -42,7 +42,7 @@ func RestoreCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			passphrase, err := cli.ReadSecret(cmd, credential, "passphrase")
 			if err != nil {
@@ -62,7 +62,7 @@ func RestoreCommand() *cobra.Command {
 				return err
 			}
 			return wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
-				"file": source.name, "sha256": info.manifest.SHA256, "created_at": cli.Stamp(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
+				"file": source.name, "sha256": info.manifest.SHA256, "created_at": cli.FormatTime(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
 			})
 		},
 	}
@@ -174,7 +174,7 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 			return err
 		}
 		if loaded.manifest.SHA256 != info.manifest.SHA256 {
-			return damaged("it changed while it was read")
+			return damagedError("it changed while it was read")
 		}
 		return writeKeyset(c.KeysetFile, info.keyset)
 	})

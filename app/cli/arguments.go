@@ -17,19 +17,19 @@ import (
 
 // RefuseArguments makes cmd and its subcommands refuse unexpected arguments with a usage error.
 func RefuseArguments(cmd *cobra.Command) {
-	check := cmd.Args
-	if check == nil {
-		check = noArguments
+	checkArgs := cmd.Args
+	if checkArgs == nil {
+		checkArgs = noArguments
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return Usage(err)
+		if err := checkArgs(cmd, args); err != nil {
+			return UsageError(err)
 		}
 		return nil
 	}
 	if cmd.HasSubCommands() && cmd.RunE == nil {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-			return Usage(fmt.Errorf("%s needs a subcommand", cmd.CommandPath()))
+			return UsageError(fmt.Errorf("%s needs a subcommand", cmd.CommandPath()))
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -76,8 +76,8 @@ func OneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// SomeFiles checks that the arguments are the names of one or more files.
-func SomeFiles(cmd *cobra.Command, args []string) error {
+// AtLeastOneFile checks that the arguments are the names of one or more files.
+func AtLeastOneFile(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s requires the name of at least one file", cmd.CommandPath())
 	}
@@ -95,7 +95,7 @@ func RefuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingFlag]
 		if err == nil && !isSetting && !slices.Contains(mayBeEmpty, flag.Name) && flag.Value.Type() == "string" && flag.Value.String() == "" {
-			err = Usage(fmt.Errorf("--%s is empty", flag.Name))
+			err = UsageError(fmt.Errorf("--%s is empty", flag.Name))
 		}
 	})
 	return err
@@ -104,7 +104,7 @@ func RefuseEmpty(cmd *cobra.Command) (err error) {
 // AskedForJSON reports whether the error of cmd must be printed as JSON. It also searches args for
 // --output, because cobra stops parsing at the first invalid flag.
 func AskedForJSON(cmd *cobra.Command, args []string) bool {
-	if JSONWanted(cmd) {
+	if WantsJSON(cmd) {
 		return true
 	}
 	for i, arg := range args {
@@ -120,12 +120,12 @@ func AskedForJSON(cmd *cobra.Command, args []string) bool {
 	return false
 }
 
-// Require makes cmd refuse to run without these flags.
-func Require(cmd *cobra.Command, names ...string) {
+// RequireFlags makes cmd refuse to run without these flags.
+func RequireFlags(cmd *cobra.Command, names ...string) {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range names {
 			if !cmd.Flags().Changed(name) {
-				return Usage(fmt.Errorf("--%s is missing", name))
+				return UsageError(fmt.Errorf("--%s is missing", name))
 			}
 		}
 		return nil

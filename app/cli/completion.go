@@ -30,8 +30,9 @@ func planNames() []string {
 	return names
 }
 
-// Complete registers the values of flags for shell completion, on cmd and its subcommands.
-func Complete(cmd *cobra.Command) {
+// RegisterCompletions registers the values of flags for shell completion, on cmd and its
+// subcommands.
+func RegisterCompletions(cmd *cobra.Command) {
 	for name, values := range flagValues {
 		if cmd.LocalNonPersistentFlags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -41,7 +42,7 @@ func Complete(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
-		Complete(sub)
+		RegisterCompletions(sub)
 	}
 }
 

@@ -25,14 +25,14 @@ const (
 	ExitExternal = 4 // a provider, a server or the network failed
 )
 
-// fixedError is an error with the text that tells the operator how to fix it.
-type fixedError struct {
+// errorWithFix is an error with the text that tells the operator how to fix it.
+type errorWithFix struct {
 	err error
 	fix string
 }
 
 // WithFix returns err with the text that tells the operator how to fix it.
-func WithFix(err error, fix string) error { return fixedError{err, fix} }
+func WithFix(err error, fix string) error { return errorWithFix{err, fix} }
 
 // HasFix reports whether err already tells the operator how to fix it.
 func HasFix(err error) bool {
@@ -40,9 +40,9 @@ func HasFix(err error) bool {
 	return errors.As(err, &withFix)
 }
 
-func (e fixedError) Error() string { return e.err.Error() }
-func (e fixedError) Unwrap() error { return e.err }
-func (e fixedError) Fix() string   { return e.fix }
+func (e errorWithFix) Error() string { return e.err.Error() }
+func (e errorWithFix) Unwrap() error { return e.err }
+func (e errorWithFix) Fix() string   { return e.fix }
 
 // fixable is an error with a fix: what the operator can do about it.
 type fixable interface{ Fix() string }
@@ -52,17 +52,17 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// Usage returns err as a mistake in the command line. The command exits with ExitUsage.
-func Usage(err error) error { return usageError{err} }
+// UsageError returns err as a mistake in the command line. The command exits with ExitUsage.
+func UsageError(err error) error { return usageError{err} }
 
 // externalError is an error of something outside of tenantry, such as a provider.
 type externalError struct{ error }
 
 func (e externalError) Unwrap() error { return e.error }
 
-// External returns err as an error of something outside of tenantry, such as a provider that
+// ExternalError returns err as an error of something outside of tenantry, such as a provider that
 // does not answer. The command exits with ExitExternal.
-func External(err error) error { return externalError{err} }
+func ExternalError(err error) error { return externalError{err} }
 
 // ErrReported is returned by a command that has already printed why it failed. PrintError prints
 // nothing for it.
@@ -79,12 +79,12 @@ func ExitCode(err error) int {
 		return ExitUsage
 	case errors.As(err, &external):
 		return ExitExternal
-	case outcome.Of(err) == outcome.Refused:
+	case outcome.KindOf(err) == outcome.Refused:
 		return ExitRefused
-	case outcome.Of(err) != 0:
+	case outcome.KindOf(err) != 0:
 		return ExitExternal
 	}
-	switch fault.Of(err).Code.Kind {
+	switch fault.ErrorOf(err).Code.Kind {
 	case fault.NotFound:
 		return ExitNotFound
 	case fault.Unavailable, fault.Timeout, fault.BadGateway:

@@ -27,8 +27,8 @@ var groupOf = map[string]string{
 	"version": "", "help": "", "completion": "",
 }
 
-// Explain groups the commands of root and sets the format of their help.
-func Explain(root *cobra.Command) {
+// SetUpHelp groups the commands of root and sets the format of their help.
+func SetUpHelp(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: groupServe, Title: "Serve"},
 		&cobra.Group{ID: groupOperate, Title: "Operate"},
@@ -41,12 +41,12 @@ func Explain(root *cobra.Command) {
 		}
 		cmd.GroupID = group
 	}
-	root.SetUsageFunc(usage)
+	root.SetUsageFunc(printUsage)
 }
 
-// usage prints the usage of a command. Every command has the settings as flags, but only the usage
-// of serve lists them.
-func usage(cmd *cobra.Command) error {
+// printUsage prints the usage of a command. Every command has the settings as flags, but only the
+// usage of serve lists them.
+func printUsage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
 	if cmd.HasAvailableSubCommands() {
 		_, _ = fmt.Fprintf(w, "Usage:\n  %s COMMAND\n", cmd.CommandPath())
@@ -54,9 +54,9 @@ func usage(cmd *cobra.Command) error {
 	} else {
 		_, _ = fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	}
-	own, settings := Flags(cmd)
-	if own.HasAvailableFlags() {
-		_, _ = fmt.Fprintf(w, "\nFlags:\n%s", own.FlagUsages())
+	ownFlags, settings := SplitFlags(cmd)
+	if ownFlags.HasAvailableFlags() {
+		_, _ = fmt.Fprintf(w, "\nFlags:\n%s", ownFlags.FlagUsages())
 	}
 	switch {
 	case !settings.HasAvailableFlags():
@@ -87,17 +87,17 @@ func printSubcommands(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// Flags returns the flags of a command in two sets: its own flags, and the flags of settings.
-func Flags(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
-	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+// SplitFlags returns the flags of a command in two sets: its own flags, and the flags of settings.
+func SplitFlags(cmd *cobra.Command) (ownFlags, settings *pflag.FlagSet) {
+	ownFlags, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	add := func(flag *pflag.Flag) {
 		if _, setting := flag.Annotations[SettingFlag]; setting {
 			settings.AddFlag(flag)
 			return
 		}
-		own.AddFlag(flag)
+		ownFlags.AddFlag(flag)
 	}
 	cmd.LocalFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
-	return own, settings
+	return ownFlags, settings
 }

@@ -21,7 +21,7 @@ type Row interface {
 
 // Show prints one object on standard output: as a table with a line for each column, or as JSON.
 func Show(cmd *cobra.Command, row Row) error {
-	if JSONWanted(cmd) {
+	if WantsJSON(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(row)
 	}
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -34,7 +34,7 @@ func Show(cmd *cobra.Command, row Row) error {
 // List prints several objects on standard output: as a table, or as {name: […], "count": n} with
 // --output json. name is the plural of the objects, such as "accounts".
 func List[R Row](cmd *cobra.Command, name string, rows []R) error {
-	if JSONWanted(cmd) {
+	if WantsJSON(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{name: rows, "count": len(rows)})
 	}
 	if len(rows) == 0 {
@@ -66,27 +66,27 @@ func Printable(text string) string {
 	}, text)
 }
 
-// JSONWanted reports whether the command was called with --output json.
-func JSONWanted(cmd *cobra.Command) bool {
+// WantsJSON reports whether the command was called with --output json.
+func WantsJSON(cmd *cobra.Command) bool {
 	format, err := cmd.Flags().GetString("output")
 	return err == nil && format == "json"
 }
 
-// Stamp formats a time as RFC 3339 in UTC.
-func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// FormatTime formats a time as RFC 3339 in UTC.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Warn prints a warning on standard error: as text, or as {"warning": {"code", "message"}} with
 // --output json. The command continues.
 func Warn(cmd *cobra.Command, code, message string) {
-	if JSONWanted(cmd) {
+	if WantsJSON(cmd) {
 		_ = json.NewEncoder(cmd.ErrOrStderr()).Encode(map[string]any{"warning": map[string]string{"code": code, "message": message}})
 		return
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: warning: %s\n", message)
 }
 
-// OneLine returns the first line of the text of err. Joined errors have one line for each error.
-func OneLine(err error) string {
+// FirstLine returns the first line of the text of err. Joined errors have one line for each error.
+func FirstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }

@@ -16,7 +16,7 @@ func TestOneLineKeepsTheFirstOfJoinedErrors(t *testing.T) {
 		"both: first": fmt.Errorf("both: %w", errors.Join(first, second)),
 		"above":       errors.New("above\nbelow"),
 	} {
-		if got := OneLine(err); got != want {
+		if got := FirstLine(err); got != want {
 			t.Errorf("%q: got %q, want %q", err, got, want)
 		}
 	}

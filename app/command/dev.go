@@ -48,7 +48,7 @@ type devOptions struct {
 	plugin          string
 	noSeed, json    bool
 
-	tell func(string) // prints a text for the user; does nothing with json
+	printText func(string) // prints a text for the user; does nothing with json
 }
 
 func devCommand() *cobra.Command {
@@ -59,8 +59,8 @@ func devCommand() *cobra.Command {
 		Long: "Starts the service with simulated providers, seeds an account, and prints all addresses.\n" +
 			"All data is kept in one folder. A sandbox that is started again with the same folder continues with its data.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.json = o.json || cli.JSONWanted(cmd)
-			o.tell = func(text string) {
+			o.json = o.json || cli.WantsJSON(cmd)
+			o.printText = func(text string) {
 				if !o.json {
 					_, _ = fmt.Fprint(cmd.OutOrStdout(), text)
 				}
@@ -70,10 +70,10 @@ func devCommand() *cobra.Command {
 			}
 			c, err := devConfig(nil, o)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			if o.json {
-				return dev(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), c.Level()), func(r sandbox.Ready) {
+				return runSandbox(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), c.Level()), func(r sandbox.Ready) {
 					_ = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 				})
 			}
@@ -82,7 +82,7 @@ func devCommand() *cobra.Command {
 				return err
 			}
 			defer func() { _ = closeLog() }()
-			return dev(cmd.Context(), c, o, log, func(r sandbox.Ready) { welcome(cmd.OutOrStdout(), r, o) })
+			return runSandbox(cmd.Context(), c, o, log, func(r sandbox.Ready) { printWelcome(cmd.OutOrStdout(), r, o) })
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
@@ -97,7 +97,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, and write the log to standard error; also with --output json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.limits != "" && o.limits != "off" {
-			return cli.Usage(fmt.Errorf("--limits must be off, not %q", o.limits))
+			return cli.UsageError(fmt.Errorf("--limits must be off, not %q", o.limits))
 		}
 		return nil
 	}
@@ -155,9 +155,9 @@ func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, 
 	)), file.Close, nil
 }
 
-// dev starts the simulators, then the service that uses them, and serves until ctx ends. It calls
-// ready once the API answers.
-func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
+// runSandbox starts the simulators, then the service that uses them, and serves until ctx ends. It
+// calls ready once the API answers.
+func runSandbox(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger, ready func(sandbox.Ready)) error {
 	release, err := server.Lock(filepath.Join(c.DataDir, "sandbox"))
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	err = serveSandbox(ctx, environment, c, log, api, admin, func(r sandbox.Ready, s *wiring.Service) {
 		ready(r)
 		if plugin != nil {
-			use := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.tell)
+			use := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.printText)
 			watchers.Go(func() { plugin.watch(watchCtx, rebuildInterval, use) })
 		}
 	})
@@ -272,16 +272,16 @@ func writeEnv(folder string, r sandbox.Ready) error {
 		return err
 	}
 	for line := range strings.Lines(string(previous)) {
-		if kept, ok := strings.CutPrefix(strings.TrimSpace(line), "TENANTRY_TENANT="); ok {
-			tenant = cmp.Or(kept, tenant)
+		if previousTenant, ok := strings.CutPrefix(strings.TrimSpace(line), "TENANTRY_TENANT="); ok {
+			tenant = cmp.Or(previousTenant, tenant)
 		}
 	}
 	text := fmt.Sprintf("TENANTRY_URL=%s\nTENANTRY_KEY=%s\nTENANTRY_CONTROL=%s\nTENANTRY_TENANT=%s\n", r.APIURL, r.APIKey, r.ControlURL, tenant)
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// welcome prints the addresses of the sandbox, and what the user can try in it.
-func welcome(out io.Writer, r sandbox.Ready, o devOptions) {
+// printWelcome prints the addresses of the sandbox, and what the user can try in it.
+func printWelcome(out io.Writer, r sandbox.Ready, o devOptions) {
 	control := r.ControlURL
 	if _, port, _ := net.SplitHostPort(o.control); port != "0" && control != "http://"+o.control {
 		control += "  (" + o.control + " is taken; --control sets a different address)"
@@ -348,7 +348,7 @@ func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, strin
 				accountCredential.Settings[field.Name] = value
 			}
 		}
-		_, err = s.Connections.Add(ctx, dnsconnections.New{Account: owner, Provider: provider, Name: "sandbox", Credential: accountCredential})
+		_, err = s.Connections.Add(ctx, dnsconnections.NewConnection{Account: owner, Provider: provider, Name: "sandbox", Credential: accountCredential})
 		return err
 	}
 }

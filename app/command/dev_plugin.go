@@ -35,8 +35,8 @@ type pluginUnderDevelopment struct {
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	copiedSum [sha256.Size]byte // checksum of the built file that was copied last
-	seen      fileState         // state of the built file at the last check
-	lastRead  fileState         // state of the built file when its checksum was last computed
+	seen      fileState         // builtFileState of the built file at the last check
+	lastRead  fileState         // builtFileState of the built file when its checksum was last computed
 }
 
 // fileState is a modification time and a size. It changes when the file is written.
@@ -63,7 +63,7 @@ func programOf(dir string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", cli.Usage(fmt.Errorf("--plugin: %s is not a program", path))
+		return "", cli.UsageError(fmt.Errorf("--plugin: %s is not a program", path))
 	}
 	return path, nil
 }
@@ -86,11 +86,11 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 	if source != program {
 		p.built = filepath.Join(source, verified.ManifestFile)
 	}
-	if p.seen, err = p.state(); err != nil {
+	if p.seen, err = p.builtFileState(); err != nil {
 		return nil, err
 	}
 	p.lastRead = p.seen
-	if p.copiedSum, err = sumOf(p.built); err != nil {
+	if p.copiedSum, err = checksumOf(p.built); err != nil {
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, o, program)
@@ -98,8 +98,8 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 	return p, err
 }
 
-// state returns the state of the built file.
-func (p *pluginUnderDevelopment) state() (fileState, error) {
+// builtFileState returns the state of the built file.
+func (p *pluginUnderDevelopment) builtFileState() (fileState, error) {
 	info, err := os.Stat(p.built)
 	if err != nil {
 		return fileState{}, err
@@ -107,7 +107,7 @@ func (p *pluginUnderDevelopment) state() (fileState, error) {
 	return fileState{info.ModTime(), info.Size()}, nil
 }
 
-func sumOf(path string) (sum [sha256.Size]byte, err error) {
+func checksumOf(path string) (sum [sha256.Size]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return sum, err
@@ -118,11 +118,11 @@ func sumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// rebuilt reports whether the plugin was built again. If the built file has changed since the last
-// check, the build may still be writing the file. rebuilt then returns false, and the next check
-// compares again.
-func (p *pluginUnderDevelopment) rebuilt() bool {
-	now, err := p.state()
+// wasRebuilt reports whether the plugin was built again. If the built file has changed since the
+// last check, the build may still be writing the file. wasRebuilt then returns false, and the next
+// check compares again.
+func (p *pluginUnderDevelopment) wasRebuilt() bool {
+	now, err := p.builtFileState()
 	if err != nil || now != p.seen {
 		p.seen = now
 		return false
@@ -131,7 +131,7 @@ func (p *pluginUnderDevelopment) rebuilt() bool {
 		return false
 	}
 	p.lastRead = now
-	sum, err := sumOf(p.built)
+	sum, err := checksumOf(p.built)
 	if err != nil || sum == p.copiedSum {
 		return false
 	}
@@ -150,7 +150,7 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 			return
 		case <-ticker.C:
 		}
-		if !p.rebuilt() {
+		if !p.wasRebuilt() {
 			continue
 		}
 		added, err := pluginhost.Add(ctx, p.host, p.program)
@@ -166,7 +166,7 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 // useRebuilt returns a function for watch. The function makes the running service and the simulator
 // use the new program, and tells the user. If that fails, it logs a warning.
 func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
-	log *slog.Logger, tell func(string)) func(pluginhost.Addition, error) {
+	log *slog.Logger, printText func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {
 		if err == nil {
 			err = errors.Join(restartSimulator(ctx, p.name), host.Reload())
@@ -176,6 +176,6 @@ func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost
 			return
 		}
 		log.InfoContext(ctx, "the rebuilt plugin is used", "plugin", p.name, "version", added.Version, "sha256", added.SHA256)
-		tell(fmt.Sprintf("The plugin %s was built again and is in use (version %s, SHA-256 %.12s…).\n", p.name, added.Version, added.SHA256))
+		printText(fmt.Sprintf("The plugin %s was built again and is in use (version %s, SHA-256 %.12s…).\n", p.name, added.Version, added.SHA256))
 	}
 }

@@ -73,7 +73,7 @@ func TestTextModeKeepsItsLog(t *testing.T) {
 func TestWelcomeSaysThatTheControlAddressIsTaken(t *testing.T) {
 	for control, says := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "127.0.0.1:0": false} {
 		var out bytes.Buffer
-		welcome(&out, sandbox.Ready{ControlURL: "http://127.0.0.1:5000"}, devOptions{control: control, data: "./x"})
+		printWelcome(&out, sandbox.Ready{ControlURL: "http://127.0.0.1:5000"}, devOptions{control: control, data: "./x"})
 		if got := strings.Contains(out.String(), control+" is taken"); got != says || !strings.Contains(out.String(), "x/"+devLogFile) {
 			t.Errorf("with --control %s:\n%s", control, out.String())
 		}

@@ -53,9 +53,9 @@ func referenceCommand() *cobra.Command {
 				plugins = append(plugins, plugin)
 			}
 			if len(plugins) == 0 {
-				return cli.Usage(errors.New("no description on standard input"))
+				return cli.UsageError(errors.New("no description on standard input"))
 			}
-			_, err := io.WriteString(cmd.OutOrStdout(), reference(plugins))
+			_, err := io.WriteString(cmd.OutOrStdout(), referencePage(plugins))
 			return err
 		},
 	}
@@ -100,8 +100,8 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
 - Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see [operations.md](operations.md).
 `
 
-// reference returns the page of all settings, as Markdown.
-func reference(plugins []pluginDoc) string {
+// referencePage returns the page of all settings, as Markdown.
+func referencePage(plugins []pluginDoc) string {
 	var page strings.Builder
 	page.WriteString(referenceHead)
 	for field := range settings.Fields() {
@@ -112,7 +112,7 @@ func reference(plugins []pluginDoc) string {
 			continue
 		}
 		key := field.Tag.Get("koanf")
-		fmt.Fprintf(&page, "| `%s` | `%s` | `--%s` | %s | %s |\n", key, settings.VariableName(key), settings.FlagName(field), inCode(defaultOf(field)), cell(field.Tag.Get("help")))
+		fmt.Fprintf(&page, "| `%s` | `%s` | `--%s` | %s | %s |\n", key, settings.VariableName(key), settings.FlagName(field), inCode(defaultOf(field)), escapeCell(field.Tag.Get("help")))
 	}
 	for _, plugin := range plugins {
 		fmt.Fprintf(&page, "\n## Provider %s\n\nUnder `providers.%s` in the file; there are no flags.\n\n", plugin.Title, plugin.Name)
@@ -128,7 +128,7 @@ func reference(plugins []pluginDoc) string {
 			if field.Required {
 				help += " (required)"
 			}
-			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s |\n", name, settings.VariableName("providers."+plugin.Name+"."+name), inCode(field.Default), cell(help))
+			fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s |\n", name, settings.VariableName("providers."+plugin.Name+"."+name), inCode(field.Default), escapeCell(help))
 		}
 	}
 	return page.String()
@@ -152,8 +152,8 @@ func inCode(value string) string {
 	return "`" + value + "`"
 }
 
-// cell escapes a text for a cell of a Markdown table.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+// escapeCell escapes a text for a cell of a Markdown table.
+func escapeCell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 func openapiCommand() *cobra.Command {
 	var asJSON bool
@@ -166,7 +166,7 @@ func openapiCommand() *cobra.Command {
 				return err
 			}
 			text := document.YAML
-			if asJSON || cli.JSONWanted(cmd) {
+			if asJSON || cli.WantsJSON(cmd) {
 				text = document.JSON
 			}
 			_, err = cmd.OutOrStdout().Write(text)

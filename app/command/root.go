@@ -50,13 +50,13 @@ func Root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.PersistentFlags().StringP("output", "o", "text", "text or json")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError(err) })
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
-			return cli.Usage(fmt.Errorf("--output must be text or json, not %q", format))
+			return cli.UsageError(fmt.Errorf("--output must be text or json, not %q", format))
 		}
 		if readsSettings := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; readsSettings && cmd.Name() != "serve" {
-			settings.WarnUnknownVariables(cmd.ErrOrStderr(), cli.JSONWanted(cmd))
+			settings.WarnUnknownVariables(cmd.ErrOrStderr(), cli.WantsJSON(cmd))
 		}
 		if cmd.Name() == "dev" {
 			return nil
@@ -67,8 +67,8 @@ func Root() *cobra.Command {
 		doctor.Command(), backup.Command(), backup.RestoreCommand(), cli.CompletionCommand())
 	root.AddCommand(operator.Commands()...)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cli.Explain(root)
-	cli.Complete(root)
+	cli.SetUpHelp(root)
+	cli.RegisterCompletions(root)
 	operator.CompleteMailPlatform(root)
 	cli.CheckHelp(root)
 	cli.RefuseArguments(root)

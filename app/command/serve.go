@@ -28,7 +28,7 @@ func serveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			log := telemetry.Logger(cmd.ErrOrStderr(), c.Level())
 			for _, name := range settings.UnknownVariables(os.Environ()) {
@@ -59,7 +59,7 @@ func migrateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			if err := wiring.CreateDataFolder(c); err != nil {
 				return err

@@ -65,48 +65,48 @@ func (w *walkthrough) tenantPath(rest string) string {
 
 // connectTenant connects the first tenant of the sandbox and synchronizes it.
 func (w *walkthrough) connectTenant(ctx context.Context) error {
-	w.title("Connect a tenant of %s", w.ready.MailPlatform)
+	w.beginStep("Connect a tenant of %s", w.ready.MailPlatform)
 	if _, err := w.callOK(ctx, http.MethodGet, "/v1/tenants/connect-url", nil); err != nil {
 		return err
 	}
-	w.note("The link is for the tenant's administrator. It works once, within 15 minutes. The administrator opens it:")
+	w.printLine("The link is for the tenant's administrator. It works once, within 15 minutes. The administrator opens it:")
 	err := w.controlSandbox(ctx, "in the browser: consent, sign in at the tenant, confirm",
 		"/tenants/"+w.ready.Tenants[0].TenantID+"/consent", object{"api_key": w.ready.APIKey})
 	if err != nil {
 		return err
 	}
-	w.title("Prepare its mail server, and discover its domains and mailboxes")
+	w.beginStep("Prepare its mail server, and discover its domains and mailboxes")
 	synced, err := w.callUntil(ctx, http.MethodPost, w.tenantPath("/sync"), nil, func(answer object, status int) bool {
 		return status == http.StatusOK && answer.text("status") == "completed"
 	})
 	if err != nil {
 		return err
 	}
-	w.note("The sync found: %v", nestedValues(synced, "status"))
+	w.printLine("The sync found: %v", nestedValues(synced, "status"))
 	tenant, err := w.callOK(ctx, http.MethodGet, w.tenantPath(""), nil)
 	if err != nil {
 		return err
 	}
 	readiness, _ := tenant["readiness"].(map[string]any)
-	w.note("%s (%s): mail server %s, SMTP AUTH %v, next step: %v", tenant.text("tenant_name"), tenant.text("tenant_domain"),
+	w.printLine("%s (%s): mail server %s, SMTP AUTH %v, next step: %v", tenant.text("tenant_name"), tenant.text("tenant_domain"),
 		tenant.text("exchange_bootstrap_status"), readiness["smtp_auth"], readiness["next_step"])
 	return nil
 }
 
 // addDomain adds demoDomain to the tenant.
 func (w *walkthrough) addDomain(ctx context.Context) error {
-	w.title("Add the domain %s", demoDomain)
+	w.beginStep("Add the domain %s", demoDomain)
 	added, err := w.callOK(ctx, http.MethodPost, w.tenantPath("/domains"), object{"domain": demoDomain})
 	if err != nil {
 		return err
 	}
-	w.note("To prove that the domain is yours, %s asks for one of: %s", w.ready.MailPlatform, recordNames(added.objects("verification_dns_records")))
+	w.printLine("To prove that the domain is yours, %s asks for one of: %s", w.ready.MailPlatform, recordNames(added.objects("verification_dns_records")))
 	return nil
 }
 
 // publishDNS starts a provisioning run for the DNS records of demoDomain and waits until it ends.
 func (w *walkthrough) publishDNS(ctx context.Context) error {
-	w.title("Publish its DNS records at the connected DNS provider")
+	w.beginStep("Publish its DNS records at the connected DNS provider")
 	listed, err := w.callOK(ctx, http.MethodGet, w.tenantPath("/domains"), nil)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (w *walkthrough) publishDNS(ctx context.Context) error {
 		return err
 	}
 	run, _ := started["run"].(map[string]any)
-	w.note("Nothing more to do: background jobs write the records, wait for the DNS, verify the domain and enable DKIM.")
+	w.printLine("Nothing more to do: background jobs write the records, wait for the DNS, verify the domain and enable DKIM.")
 	last, err := w.callUntil(ctx, http.MethodGet, "/v1/dns/provisioning-runs/"+object(run).text("id"), nil, func(answer object, _ int) bool {
 		w.printStages(answer)
 		run, _ := answer["run"].(map[string]any)
@@ -135,20 +135,20 @@ func (w *walkthrough) publishDNS(ctx context.Context) error {
 	if run["status"] != "completed" {
 		return fmt.Errorf("the run ended as %v", run["status"])
 	}
-	w.note("The domain is verified, its records are published, its mail is signed with DKIM: the run is completed.")
+	w.printLine("The domain is verified, its records are published, its mail is signed with DKIM: the run is completed.")
 	return nil
 }
 
 // printStages prints the stage and the status of each job of a provisioning run.
 func (w *walkthrough) printStages(run object) {
 	for _, j := range run.objects("jobs") {
-		w.note("%-20s %s", j.text("stage"), j.text("status"))
+		w.printLine("%-20s %s", j.text("stage"), j.text("status"))
 	}
 }
 
 // provisionMailboxes creates three mailboxes and lists the domains of the tenant.
 func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
-	w.title("Provision three mailboxes")
+	w.beginStep("Provision three mailboxes")
 	created, err := w.callUntil(ctx, http.MethodPost, w.tenantPath("/mailboxes"), object{
 		"domain": demoDomain, "account_password": "Correct-Horse-7",
 		"mailboxes": []object{
@@ -161,12 +161,12 @@ func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
 		return err
 	}
 	for _, result := range created.objects("results") {
-		w.note("%-8s %-28s %s", result.text("status"), result.text("email"), result.text("name"))
+		w.printLine("%-8s %-28s %s", result.text("status"), result.text("email"), result.text("name"))
 	}
 	if created.text("created_count") != "3" {
 		return fmt.Errorf("created %s of 3 mailboxes", created.text("created_count"))
 	}
-	w.title("List what was made")
+	w.beginStep("List what was made")
 	mailboxes, err := w.callOK(ctx, http.MethodGet, w.tenantPath("/mailboxes"), nil)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (w *walkthrough) provisionMailboxes(ctx context.Context) error {
 		return err
 	}
 	for _, d := range domains.objects("domains") {
-		w.note("%s: verified %v, DKIM %s, %s mailboxes", d.text("domain_name"), d["is_verified"], d.text("dkim_status"), mailboxes.text("count"))
+		w.printLine("%s: verified %v, DKIM %s, %s mailboxes", d.text("domain_name"), d["is_verified"], d.text("dkim_status"), mailboxes.text("count"))
 	}
 	return nil
 }

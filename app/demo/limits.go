@@ -14,14 +14,14 @@ const demoLimit = 20
 // enforceLimits sets a send limit and makes a mailbox exceed it. It shows that the mailbox is
 // blocked, and that it is unblocked on the next day.
 func (w *walkthrough) enforceLimits(ctx context.Context) error {
-	w.title("Limit how many messages each mailbox may send in a day")
+	w.beginStep("Limit how many messages each mailbox may send in a day")
 	policy, err := w.callOK(ctx, http.MethodPost, w.tenantPath("/mailbox-limits"), object{"daily_send_limit": demoLimit, "domain_scope": demoDomain})
 	if err != nil {
 		return err
 	}
 	rule, _ := policy["provisioning"].(map[string]any)
-	w.note("%s has a new mail flow rule, switched off until a mailbox exceeds its limit: %v", w.ready.MailPlatform, rule["rule_name"])
-	w.title("A mailbox exceeds its limit and is blocked")
+	w.printLine("%s has a new mail flow rule, switched off until a mailbox exceeds its limit: %v", w.ready.MailPlatform, rule["rule_name"])
+	w.beginStep("A mailbox exceeds its limit and is blocked")
 	if err := w.controlSandbox(ctx, fmt.Sprintf("ada@example-one.test sends %d messages", demoLimit+1), "/messages",
 		object{"mailbox": "ada@" + demoDomain, "count": demoLimit + 1}); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (w *walkthrough) enforceLimits(ctx context.Context) error {
 	if err := w.runEnforcement(ctx, "blocked"); err != nil {
 		return err
 	}
-	w.title("The next day it is unblocked")
+	w.beginStep("The next day it is unblocked")
 	if err := w.controlSandbox(ctx, "the clock of the sandbox moves on by 24 hours", "/clock", object{"advance": "24h"}); err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (w *walkthrough) runEnforcement(ctx context.Context, action string) error {
 	if len(events) != 1 {
 		return fmt.Errorf("there are %d events that say %s", len(events), action)
 	}
-	w.note("%s: %s", events[0].text("mailbox_address"), events[0].text("message"))
-	tenantState, status, err := send(ctx, http.MethodGet, w.ready.ControlURL+"/tenants/"+w.ready.Tenants[0].TenantID, "", nil)
+	w.printLine("%s: %s", events[0].text("mailbox_address"), events[0].text("message"))
+	tenantState, status, err := sendRequest(ctx, http.MethodGet, w.ready.ControlURL+"/tenants/"+w.ready.Tenants[0].TenantID, "", nil)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (w *walkthrough) runEnforcement(ctx context.Context, action string) error {
 		return fmt.Errorf("the sandbox answered %d: %v", status, tenantState)
 	}
 	for _, rule := range tenantState.objects("rules") {
-		w.note("at %s: %s, enabled %v, blocks %v", w.ready.MailPlatform, rule.text("name"), rule["enabled"], rule["blocks"])
+		w.printLine("at %s: %s, enabled %v, blocks %v", w.ready.MailPlatform, rule.text("name"), rule["enabled"], rule["blocks"])
 		if rule["enabled"] != (action == "blocked") {
 			return fmt.Errorf("the rule is %v", rule)
 		}

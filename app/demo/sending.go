@@ -16,15 +16,15 @@ const demoPlatform = "instantly"
 // connectSendingPlatform stores the API key of demoPlatform and connects each mailbox to it. Then
 // it checks that the platform lists all mailboxes as connected.
 func (w *walkthrough) connectSendingPlatform(ctx context.Context) error {
-	w.title("Store the API key of a sending platform")
+	w.beginStep("Store the API key of a sending platform")
 	customer, _ := w.ready.Sending[demoPlatform].(map[string]any)
 	integration, err := w.callOK(ctx, http.MethodPost, "/v1/integrations", object{"provider": demoPlatform, "name": "Outbound", "api_key": customer["api_key"]})
 	if err != nil {
 		return err
 	}
 	path := "/v1/integrations/" + integration.text("id")
-	w.note("The key was tested, then stored encrypted. No answer of the API shows it again: %s, workspace %s", integration.text("status"), integration.text("provider_workspace_name"))
-	w.title("Connect each mailbox to the sending platform, by a link")
+	w.printLine("The key was tested, then stored encrypted. No answer of the API shows it again: %s, workspace %s", integration.text("status"), integration.text("provider_workspace_name"))
+	w.beginStep("Connect each mailbox to the sending platform, by a link")
 	listed, err := w.callOK(ctx, http.MethodGet, path+"/mailboxes", nil)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (w *walkthrough) connectSendingPlatform(ctx context.Context) error {
 			return err
 		}
 	}
-	w.title("Compare with what the sending platform lists")
+	w.beginStep("Compare with what the sending platform lists")
 	refreshed, err := w.callOK(ctx, http.MethodPost, path+"/mailboxes/refresh", nil)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (w *walkthrough) connectSendingPlatform(ctx context.Context) error {
 		return err
 	}
 	counts, _ := current["mailbox_connections"].(map[string]any)
-	w.note("Compared %v mailboxes with the platform's list: %v are connected there. The service has stored %v of %v.", refreshed["checked"], refreshed["connected"], counts["connected"], counts["total"])
+	w.printLine("Compared %v mailboxes with the platform's list: %v are connected there. The service has stored %v of %v.", refreshed["checked"], refreshed["connected"], counts["connected"], counts["total"])
 	if fmt.Sprint(counts["connected"]) != listed.text("count") {
 		return fmt.Errorf("connected are %v of %s mailboxes", counts["connected"], listed.text("count"))
 	}
@@ -63,7 +63,7 @@ func (w *walkthrough) signIn(ctx context.Context, path string) error {
 	if err := acceptSignIn(ctx, session.text("auth_url"), mailbox); err != nil {
 		return err
 	}
-	w.note("In the browser %s signs in and accepts.", mailbox)
+	w.printLine("In the browser %s signs in and accepts.", mailbox)
 	last, err := w.callUntil(ctx, http.MethodGet, path+"/status?session_id="+session.text("session_id"), nil, func(answer object, _ int) bool {
 		return answer.text("status") != "pending"
 	})

@@ -46,14 +46,14 @@ func (o object) objects(name string) []object {
 	return objects
 }
 
-// title begins a new step and prints its heading.
-func (w *walkthrough) title(format string, args ...any) {
+// beginStep begins a new step and prints its heading.
+func (w *walkthrough) beginStep(format string, args ...any) {
 	w.step++
 	_, _ = fmt.Fprintf(w.out, "\n%d. %s\n", w.step, fmt.Sprintf(format, args...))
 }
 
-// note prints a line below the heading of the step.
-func (w *walkthrough) note(format string, args ...any) {
+// printLine prints a line below the heading of the step.
+func (w *walkthrough) printLine(format string, args ...any) {
 	_, _ = fmt.Fprintf(w.out, "   %s\n", fmt.Sprintf(format, args...))
 }
 
@@ -61,7 +61,7 @@ func (w *walkthrough) note(format string, args ...any) {
 // answer and its status. It fails when there is no answer or when the answer is not JSON.
 func (w *walkthrough) call(ctx context.Context, method, path string, body any) (object, int, error) {
 	began := time.Now()
-	answer, status, err := send(ctx, method, w.ready.APIURL+path, w.ready.APIKey, body)
+	answer, status, err := sendRequest(ctx, method, w.ready.APIURL+path, w.ready.APIKey, body)
 	if err != nil {
 		return nil, status, err
 	}
@@ -103,7 +103,7 @@ func (w *walkthrough) callUntil(ctx context.Context, method, path string, body a
 // control API simulates people and the mail platform, for example an administrator who consents.
 func (w *walkthrough) controlSandbox(ctx context.Context, description, path string, body any) error {
 	began := time.Now()
-	answer, status, err := send(ctx, http.MethodPost, w.ready.ControlURL+path, "", body)
+	answer, status, err := sendRequest(ctx, http.MethodPost, w.ready.ControlURL+path, "", body)
 	if err == nil && status >= 300 {
 		err = fmt.Errorf("%s: the sandbox answered %d: %v", description, status, answer)
 	}
@@ -111,9 +111,10 @@ func (w *walkthrough) controlSandbox(ctx context.Context, description, path stri
 	return err
 }
 
-// send sends one request and returns the JSON object of the answer and its status. With an empty
-// key the request has no Authorization header. A request other than GET has a new idempotency key.
-func send(ctx context.Context, method, url, key string, body any) (object, int, error) {
+// sendRequest sends one request and returns the JSON object of the answer and its status. With an
+// empty key the request has no Authorization header. A request other than GET has a new idempotency
+// key.
+func sendRequest(ctx context.Context, method, url, key string, body any) (object, int, error) {
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return nil, 0, err

@@ -46,7 +46,7 @@ func (w *walkthrough) startReceiver(ctx context.Context) (stop func(), err error
 		return nil, err
 	}
 	w.hook = webhook{url: "http://" + listener.Addr().String() + "/hook", arrived: make(chan message, maxUnread), types: map[string]bool{}}
-	receiver := &http.Server{Handler: receive(w.hook.arrived), ReadHeaderTimeout: 5 * time.Second}
+	receiver := &http.Server{Handler: receiverHandler(w.hook.arrived), ReadHeaderTimeout: 5 * time.Second}
 	var serving panics.Group
 	serving.Go(func() { _ = receiver.Serve(listener) })
 	return func() {
@@ -57,7 +57,7 @@ func (w *walkthrough) startReceiver(ctx context.Context) (stop func(), err error
 
 // addWebhook adds a webhook for the receiver and tests it.
 func (w *walkthrough) addWebhook(ctx context.Context) error {
-	w.title("Add a webhook, which receives each event of the account")
+	w.beginStep("Add a webhook, which receives each event of the account")
 	created, err := w.callOK(ctx, http.MethodPost, "/v1/webhooks", object{"url": w.hook.url, "event_types": []string{"*"}})
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (w *walkthrough) addWebhook(ctx context.Context) error {
 	return nil
 }
 
-// receive returns a handler that sends each message to arrived and accepts it.
-func receive(arrived chan<- message) http.HandlerFunc {
+// receiverHandler returns a handler that sends each message to arrived and accepts it.
+func receiverHandler(arrived chan<- message) http.HandlerFunc {
 	return func(answer http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(answer, r.Body, maxMessage))
 		if err != nil {
@@ -98,7 +98,7 @@ func (w *walkthrough) expectEvents(ctx context.Context, types []string) error {
 			case <-ctx.Done():
 				return fmt.Errorf("no event %s arrived: %w", expected, ctx.Err())
 			case m := <-w.hook.arrived:
-				if err := verify(m, w.hook.secret); err != nil {
+				if err := verifySignature(m, w.hook.secret); err != nil {
 					return err
 				}
 				var content object
@@ -109,12 +109,12 @@ func (w *walkthrough) expectEvents(ctx context.Context, types []string) error {
 			}
 		}
 	}
-	w.note("Arrived at the webhook, with a valid signature: %s", strings.Join(types, ", "))
+	w.printLine("Arrived at the webhook, with a valid signature: %s", strings.Join(types, ", "))
 	return nil
 }
 
-// verify checks the signature of a message, as Standard Webhooks defines it.
-func verify(m message, secret string) error {
+// verifySignature checks the signature of a message, as Standard Webhooks defines it.
+func verifySignature(m message, secret string) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
 		return fmt.Errorf("read the secret: %w", err)

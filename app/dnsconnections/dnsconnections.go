@@ -34,8 +34,8 @@ type Service struct {
 	Now         func() time.Time
 }
 
-// New is the input of Add.
-type New struct {
+// NewConnection is the input of Add.
+type NewConnection struct {
 	Account    access.AccountID
 	Provider   string
 	Name       string
@@ -45,8 +45,8 @@ type New struct {
 // Add tests a credential and stores it with a new connection, which it returns. If the credential
 // fails the test, Add stores nothing. It fails with account_not_found, account_closed,
 // provider_credential_rejected, or invalid_request when the settings are invalid.
-func (s *Service) Add(ctx context.Context, input New) (dnsconnection.Connection, error) {
-	zones, err := check(ctx, s.Providers.For(input.Provider, input.Credential))
+func (s *Service) Add(ctx context.Context, input NewConnection) (dnsconnection.Connection, error) {
+	zones, err := checkCredential(ctx, s.Providers.For(input.Provider, input.Credential))
 	if err != nil {
 		return dnsconnection.Connection{}, err
 	}
@@ -83,7 +83,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	}
 	zones := 0
 	if err == nil {
-		zones, err = check(ctx, provider)
+		zones, err = checkCredential(ctx, provider)
 	}
 	if ctx.Err() != nil {
 		return c, err // the caller cancelled the test, so the error says nothing about the connection
@@ -119,13 +119,13 @@ func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (
 	return c, s.Providers.For(c.Provider, credential), nil
 }
 
-// check tests a credential and returns the number of visible zones.
-func check(ctx context.Context, provider ports.DNSProvider) (zones int, err error) {
-	err = call(ctx, func(ctx context.Context) error {
+// checkCredential tests a credential and returns the number of visible zones.
+func checkCredential(ctx context.Context, provider ports.DNSProvider) (zones int, err error) {
+	err = callProvider(ctx, func(ctx context.Context) error {
 		zones, err = provider.Check(ctx)
 		return err
 	})
-	if outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
+	if outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
 		return 0, credentialRejected(err)
 	}
 	return zones, err
@@ -137,13 +137,13 @@ func credentialRejected(err error) error {
 	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider rejects the credential"), err)
 }
 
-// call makes one call of a provider with a timeout. If the context ends before the answer, the
-// outcome is unknown.
-func call(ctx context.Context, step func(context.Context) error) error {
+// callProvider makes one call of a provider with a timeout. If the context ends before the answer,
+// the outcome is unknown.
+func callProvider(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := step(ctx)
-	if outcome.Of(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}
 	return err
@@ -165,26 +165,26 @@ func (s *Service) seal(c dnsconnection.Connection, credential secret.Credential)
 func (s *Service) unseal(c dnsconnection.Connection, sealed []byte) (secret.Credential, error) {
 	plain, err := s.Sealer.Open(sealed, associatedData(c))
 	if err != nil {
-		return secret.Credential{}, Unreadable{c.ID, err}
+		return secret.Credential{}, UnreadableError{c.ID, err}
 	}
 	credential, err := secret.DecodeCredential(plain)
 	if err != nil {
-		return secret.Credential{}, Unreadable{c.ID, err}
+		return secret.Credential{}, UnreadableError{c.ID, err}
 	}
 	return credential, nil
 }
 
-// Unreadable is the error for a connection whose stored credential cannot be decrypted, for example
-// because the keyset was lost.
-type Unreadable struct {
+// UnreadableError is the error for a connection whose stored credential cannot be decrypted, for
+// example because the keyset was lost.
+type UnreadableError struct {
 	Connection string
 	Cause      error
 }
 
 // Error names the connection and the cause.
-func (u Unreadable) Error() string {
+func (u UnreadableError) Error() string {
 	return "the credential of DNS connection " + u.Connection + " cannot be read: " + u.Cause.Error()
 }
 
 // Unwrap returns the error of the sealer.
-func (u Unreadable) Unwrap() error { return u.Cause }
+func (u UnreadableError) Unwrap() error { return u.Cause }

@@ -87,7 +87,7 @@ func (f *fixture) connect(t *testing.T, owner access.AccountID, provider, token 
 	if f.byToken[token] == nil {
 		f.provide(token)
 	}
-	c, err := f.Add(t.Context(), dnsconnections.New{Account: owner, Provider: provider, Name: token, Credential: credential(token)})
+	c, err := f.Add(t.Context(), dnsconnections.NewConnection{Account: owner, Provider: provider, Name: token, Credential: credential(token)})
 	must(t, err)
 	return c
 }
@@ -157,8 +157,8 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"good", f.bob, fault.AccountClosed},
 		{"good", "10000000-0000-4000-8000-000000000000", fault.AccountNotFound},
 	} {
-		_, err := f.Add(t.Context(), dnsconnections.New{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
-		if fault.Of(err).Code != tt.want || len(f.stored(t)) != 0 {
+		_, err := f.Add(t.Context(), dnsconnections.NewConnection{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
+		if fault.ErrorOf(err).Code != tt.want || len(f.stored(t)) != 0 {
 			t.Errorf("%s: %v, stored %v", tt.token, err, f.stored(t))
 		}
 	}
@@ -208,7 +208,7 @@ func TestCredentialOpensOnlyForItsConnectionAndAccount(t *testing.T) {
 	} {
 		moved.Provider, moved.Status, moved.TestedAt, moved.CreatedAt = c.Provider, c.Status, now, now
 		must(t, f.store.AddDNSConnection(t.Context(), moved, sealed))
-		var unreadable dnsconnections.Unreadable
+		var unreadable dnsconnections.UnreadableError
 		if _, _, err := f.Open(t.Context(), moved.AccountID, moved.ID); !errors.As(err, &unreadable) {
 			t.Errorf("%s: %v", name, err)
 		}

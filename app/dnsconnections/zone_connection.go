@@ -31,16 +31,16 @@ type ZoneConnection struct {
 // that the account no longer has. It prefers a zone whose name servers are in the delegation, and
 // then the first candidate.
 //
-// It fails with ErrNoConnection when the account has none of the candidates, and with dns.NoZone
-// when no candidate has access to the zone. If the test of a connection fails, it can return the
-// error of the test, such as provider_credential_rejected.
+// It fails with ErrNoConnection when the account has none of the candidates, and with
+// dns.NoZoneError when no candidate has access to the zone. If the test of a connection fails, it
+// can return the error of the test, such as provider_credential_rejected.
 func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidates []dnsconnection.Connection, apex string, delegation []string) (ZoneConnection, error) {
 	if owner == "" { // Open would accept the connections of any account
 		return ZoneConnection{}, ErrNoConnection
 	}
 	tested := 0
 	var best *ZoneConnection
-	zoneErrors := worstError{err: dns.NoZone()}
+	zoneErrors := worstError{err: dns.NoZoneError()}
 	for _, c := range candidates {
 		found, err := s.testZone(ctx, owner, c.ID, apex)
 		if errors.Is(err, fault.DNSConnectionNotFound) {
@@ -75,11 +75,11 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 		return ZoneConnection{}, err
 	}
 	result := ZoneConnection{Connection: c, Provider: provider}
-	err = call(ctx, func(ctx context.Context) error {
+	err = callProvider(ctx, func(ctx context.Context) error {
 		result.Zone, err = provider.Zone(ctx, apex)
 		return err
 	})
-	if outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
+	if outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied) {
 		err = credentialRejected(err)
 	}
 	return result, err
@@ -92,7 +92,7 @@ type worstError struct {
 	weight int
 }
 
-// The weights of errors that outrank dns.NoZone.
+// The weights of errors that outrank dns.NoZoneError.
 const (
 	weightRejected = iota + 1
 	weightUnknown

@@ -18,7 +18,7 @@ import (
 type changingZone struct{ *published }
 
 func (changingZone) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
-	return nil, dns.Changed()
+	return nil, dns.ChangedError()
 }
 
 // readOnly is a provider that accepts the credential only for reads.

@@ -28,7 +28,7 @@ func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, acquired ti
 	c := &claim{Worker: w, job: j, lease: lease.New(acquired, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
 		return w.Jobs.HoldJob(ctx, j, duration) // the epoch of the claimed job identifies the lease
 	})}
-	c.domains = c.fenced(w.Domains)
-	ctx, c.stopRenewal = c.lease.Keep(ctx, func(error) {})
+	c.domains = c.fencedSteps(w.Domains)
+	ctx, c.stopRenewal = c.lease.RenewInBackground(ctx, func(error) {})
 	return ctx, c
 }

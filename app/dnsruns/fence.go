@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fenced returns a copy of s that checks the lease of the job before every write.
-func (c *claim) fenced(s *domainsteps.Steps) *domainsteps.Steps {
-	platform, domains := c.Fence.Mail(s.Platform, c.lease.Guard), fencedDomains{s.Domains, c}
+// fencedSteps returns a copy of s that checks the lease of the job before every write.
+func (c *claim) fencedSteps(s *domainsteps.Steps) *domainsteps.Steps {
+	platform, domains := c.Fence.Mail(s.Platform, c.lease.GuardWrite), fencedDomains{s.Domains, c}
 	reconciler, connections, copied := *s.Reconciler, *s.Connections, *s
 	reconciler.Platform, reconciler.Domains = platform, domains
 	connections.Providers = fencedProviders{s.Connections.Providers, c}
@@ -35,7 +35,7 @@ type fencedDomains struct {
 }
 
 func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
-	err = f.claim.lease.Guard(ctx, func(ctx context.Context) error {
+	err = f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error {
 		d, err = f.domainStore.ChangeDomain(ctx, owner, now)
 		return err
 	})
@@ -49,7 +49,7 @@ type fencedWrites struct {
 }
 
 func (f fencedWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (id string, err error) {
-	err = f.claim.lease.Guard(ctx, func(ctx context.Context) error {
+	err = f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error {
 		id, err = f.DNSWrites.IntendWrite(ctx, owner, w)
 		return err
 	})
@@ -57,11 +57,11 @@ func (f fencedWrites) IntendWrite(ctx context.Context, owner access.AccountID, w
 }
 
 func (f fencedWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return f.claim.lease.Guard(ctx, func(ctx context.Context) error { return f.DNSWrites.ConfirmWrite(ctx, owner, id) })
+	return f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error { return f.DNSWrites.ConfirmWrite(ctx, owner, id) })
 }
 
 func (f fencedWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return f.claim.lease.Guard(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
+	return f.claim.lease.GuardWrite(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
 // fencedProviders returns DNS providers that check the lease before they write to a zone.
@@ -71,5 +71,5 @@ type fencedProviders struct {
 }
 
 func (f fencedProviders) For(provider string, credential secret.Credential) ports.DNSProvider {
-	return f.claim.Fence.DNS(f.DNSProviders.For(provider, credential), f.claim.lease.Guard)
+	return f.claim.Fence.DNS(f.DNSProviders.For(provider, credential), f.claim.lease.GuardWrite)
 }

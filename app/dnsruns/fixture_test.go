@@ -97,11 +97,11 @@ type dependencies struct {
 // worker returns the worker of a new process, with these dependencies.
 func (fx *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return fx.clock }
-	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Reconciler{Platform: r.platform, Domains: r.domains, DNS: fx.fake.DNS, Facts: fx.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: r.jobs, Queue: fx.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
-		Traced: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
+		RunInSpan: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)
 		},
 		Domains: &domainsteps.Steps{
@@ -116,7 +116,7 @@ func (fx *fixture) worker(r dependencies) *Worker {
 func (fx *fixture) connect(t *testing.T, at ports.DNSProvider) {
 	t.Helper()
 	fx.providers.AddAccount("cloudflare", "token", &fake.DNSProvider{})
-	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: fx.acc.ID, Provider: "cloudflare",
+	_, err := fx.Domains.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: fx.acc.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("token")}}})
 	must(t, err)
 	fx.providers.AddAccount("cloudflare", "token", at)
@@ -131,7 +131,7 @@ func (fx *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
 func (fx *fixture) begin(t *testing.T) provisioning.Job {
 	t.Helper()
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.New(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	j := provisioning.NewJob(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
 	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	return j
 }
@@ -242,7 +242,7 @@ func (fx *fixture) healthy(t *testing.T, j provisioning.Job) {
 	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.Required != "" {
 		t.Fatalf("the job ended %+v", j)
 	}
-	if !d.Verified || !d.DKIM || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
+	if !d.Verified || !d.DKIMEnabled || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
 		t.Fatalf("stored %+v", d)
 	}
 	fx.requireOneOfEach(t)

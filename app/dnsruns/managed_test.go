@@ -132,7 +132,7 @@ func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change
 	if _, err := p.published.Apply(ctx, z, changes); err != nil {
 		return nil, err
 	}
-	return nil, dns.Overlapped()
+	return nil, dns.OverlappedError()
 }
 
 // TestOverlappingWriteStopsTheJob checks that a job stops with an action if its write may have

@@ -46,7 +46,7 @@ func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	fx := newFixtureIn(t, url)
 	fx.connect(t, fx.provider)
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
-	j := provisioning.New(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
+	j := provisioning.NewJob(id, run, fx.acc.ID, fx.domain.ID, theTenant, zone, fx.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
 	must(t, fx.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: fx.acc.ID, TotalDomains: 1, CreatedAt: fx.clock}, []provisioning.Job{j}, nil))
 	o := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Begun is the result of Provision: a queued run with its jobs.
-type Begun struct {
+// StartedRun is the result of Provision: a queued run with its jobs.
+type StartedRun struct {
 	DomainID string
 	Run      provisioning.Run
 	Jobs     []provisioning.Job
@@ -32,23 +32,23 @@ type Begun struct {
 // It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
 // Tenant.CheckConsent, domain_provisioning_already_active, an error of the survey,
 // dns_provider_unsupported, dns_connection_required, or dns_conflict.
-func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, answer ports.Answer[Begun]) (Begun, error) {
+func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, answer ports.Answer[StartedRun]) (StartedRun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
 	if err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
 	if err := s.checkPlan(ctx, acc); err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
 	if err := s.checkDomain(ctx, acc.ID, d); err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
 	survey, err := s.Survey.Survey(ctx, acc.ID, d.ID)
 	if err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
 	if err := checkAutomation(survey); err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
 	return s.createRun(ctx, acc.ID, d, survey, answer)
 }
@@ -56,14 +56,14 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, domainID st
 // checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
 // plan allows.
 func (s *Service) checkPlan(ctx context.Context, acc access.Account) error {
-	if err := acc.MayAutomateDNS(); err != nil {
+	if err := acc.CheckMayAutomateDNS(); err != nil {
 		return err
 	}
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
 	}
-	return acc.MayGrow(tenantCount)
+	return acc.CheckMayGrow(tenantCount)
 }
 
 // checkDomain refuses a tenant that cannot be reached and a domain that has an active job. If
@@ -98,29 +98,29 @@ func checkAutomation(survey domainsteps.Survey) error {
 }
 
 func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, survey domainsteps.Survey,
-	answer ports.Answer[Begun]) (Begun, error) {
+	answer ports.Answer[StartedRun]) (StartedRun, error) {
 	now := s.now()
 	runID, err := s.newID(now)
 	if err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
 	jobID, err := s.newID(now)
 	if err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
-	j := provisioning.New(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
+	j := provisioning.NewJob(jobID, runID, owner, d.ID, d.TenantGUID, d.Name, now)
 	j.Provider, j.Trace = survey.Holder.Provider.ID, s.Trace(ctx)
-	begun := Begun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
-	begun.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(begun.Jobs), CreatedAt: now}.With(begun.Jobs)
-	completion, err := answer.Completion(begun)
+	started := StartedRun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
+	started.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(started.Jobs), CreatedAt: now}.With(started.Jobs)
+	completion, err := answer.Completion(started)
 	if err != nil {
-		return Begun{}, err
+		return StartedRun{}, err
 	}
-	if err := s.Runs.CreateRun(ctx, begun.Run, begun.Jobs, completion); err != nil {
-		return Begun{}, err
+	if err := s.Runs.CreateRun(ctx, started.Run, started.Jobs, completion); err != nil {
+		return StartedRun{}, err
 	}
 	s.wake(ctx, j)
-	return begun, nil
+	return started, nil
 }
 
 func (s *Service) newID(now time.Time) (string, error) {

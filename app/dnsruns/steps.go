@@ -26,14 +26,14 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 		return c.apply(ctx)
 	case provisioning.ReadDNS:
 		survey, o := c.surveyAndStore(ctx)
-		o.Shown = o.Err == nil && survey.Shown
+		o.RecordsVisible = o.Err == nil && survey.RecordsVisible
 		return o
 	case provisioning.Verify:
-		return c.checkRecords(ctx, c.domains.Prove)
+		return c.checkRecords(ctx, c.domains.VerifyByID)
 	case provisioning.EnableMail:
-		return observation(c.domains.EnableMail(ctx, c.job.Account, c.job.DomainID))
+		return observationOf(c.domains.EnableMail(ctx, c.job.Account, c.job.DomainID))
 	case provisioning.EnsureSigning:
-		return observation(c.domains.EnsureSigning(ctx, c.job.Account, c.job.DomainID))
+		return observationOf(c.domains.EnsureSigning(ctx, c.job.Account, c.job.DomainID))
 	case provisioning.EnableDKIM:
 		return c.checkRecords(ctx, c.domains.StartSigning)
 	default:
@@ -93,28 +93,28 @@ func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Ob
 // checkRecords executes a step in which the platform reads DNS records. If the platform does not
 // see the records, checkRecords makes a survey to check whether they were removed from the zone.
 func (c *claim) checkRecords(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
-	o := observation(step(ctx, c.job.Account, c.job.DomainID))
-	if notVisible(o.Err) {
+	o := observationOf(step(ctx, c.job.Account, c.job.DomainID))
+	if isNotVisible(o.Err) {
 		_, surveyed := c.survey(ctx)
 		o.Zone = surveyed.Zone
 	}
 	return o
 }
 
-// observation returns the observation of a step that only succeeds or fails.
-func observation(err error) provisioning.Observation {
+// observationOf returns the observation of a step that only succeeds or fails.
+func observationOf(err error) provisioning.Observation {
 	return provisioning.Observation{Err: err, Ready: err == nil}
 }
 
-func notVisible(err error) bool {
-	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.Of(err) == outcome.NotReady
+func isNotVisible(err error) bool {
+	return errors.Is(err, fault.VerificationFailed) || errors.Is(err, fault.DKIMNotReady) || outcome.KindOf(err) == outcome.NotReady
 }
 
 // validate checks that all records are published and that the platform signs the domain.
 func (c *claim) validate(ctx context.Context) provisioning.Observation {
 	survey, o := c.survey(ctx)
 	if o.Err == nil {
-		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, survey)
+		o.Ready, o.Err = c.domains.CheckSigning(ctx, c.job.Account, survey)
 	}
 	return o
 }

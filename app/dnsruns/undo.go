@@ -101,7 +101,7 @@ func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []d
 		if err != nil {
 			return nil, err
 		}
-		made := dns.Resolve(byDomain[id], opened.Records, u.Now()).Made
+		made := dns.ResolveWrites(byDomain[id], opened.Records, u.Now()).Made
 		zones = append(zones, UndoneZone{opened, dns.NewUndo(opened.Records, made)})
 	}
 	return zones, nil

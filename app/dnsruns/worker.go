@@ -47,8 +47,8 @@ type Worker struct {
 	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
-	// Traced calls do in a trace span that is linked to the request that created the job.
-	Traced func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
+	// RunInSpan calls do in a trace span that is linked to the request that created the job.
+	RunInSpan func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
 // Handle claims a job and executes its steps until the job waits, the job ends or the lease is
@@ -63,7 +63,7 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	ctx, c := w.startClaim(ctx, j, acquired)
 	defer c.stopRenewal()
 	err = c.runJob(ctx)
-	if c.lease.Taken() {
+	if c.lease.IsTaken() {
 		w.Log.InfoContext(ctx, "another worker took over a provisioning job", "job", j.ID, "epoch", j.Epoch)
 		return nil
 	}
@@ -72,13 +72,13 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 
 // Sweep returns the periodic job that queues due jobs without a wake-up.
 func (w *Worker) Sweep(every time.Duration) ports.Periodic {
-	return ports.Sweep("dns_sweep", every, w.Queue, w.due)
+	return ports.Sweep("dns_sweep", every, w.Queue, w.dueWakeups)
 }
 
 // maxSweepJobs is how many jobs one sweep queues. Accounts get fair shares of them.
 const maxSweepJobs = 1000
 
-func (w *Worker) due(ctx context.Context) ([]ports.Wakeup, error) {
+func (w *Worker) dueWakeups(ctx context.Context) ([]ports.Wakeup, error) {
 	jobs, err := w.Jobs.DueJobs(ctx, w.now(), maxSweepJobs)
 	wakeups := make([]ports.Wakeup, 0, len(jobs))
 	for _, j := range jobs {
@@ -94,7 +94,7 @@ func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecon
 
 // runJob executes the steps of a claimed job until it must wait or ends.
 func (c *claim) runJob(ctx context.Context) error {
-	begun, step := provisioning.Begin(c.job, c.now())
+	begun, step := provisioning.BeginAttempt(c.job, c.now())
 	if err := c.save(ctx, begun); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *claim) runJob(ctx context.Context) error {
 			return c.releaseJob(ctx)
 		}
 		observed := c.runStep(ctx, step)
-		if c.lease.Taken() || ctx.Err() != nil && (observed.Err != nil || observed.WriteErr != nil) {
+		if c.lease.IsTaken() || ctx.Err() != nil && (observed.Err != nil || observed.WriteErr != nil) {
 			return c.releaseJob(ctx) // the step was interrupted, so its error says nothing about the job
 		}
 		decided, next := c.Timetable.Advance(c.job, observed, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
@@ -123,14 +123,14 @@ func (c *claim) runJob(ctx context.Context) error {
 func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
-			e := panics.Of(p)
+			e := panics.ErrorOf(p)
 			o = provisioning.Observation{Err: e}
 			decided, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 			_ = c.save(ctx, decided)
 			panic(e)
 		}
 	}()
-	c.Traced(ctx, c.job, step, func(ctx context.Context) error {
+	c.RunInSpan(ctx, c.job, step, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, stepLimit)
 		defer cancel()
 		o = c.observe(ctx, step)
@@ -145,7 +145,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 }
 
 func isInternal(err error) bool {
-	return err != nil && outcome.Of(err) == 0 && fault.Of(err).Code.Kind == fault.Internal
+	return err != nil && outcome.KindOf(err) == 0 && fault.ErrorOf(err).Code.Kind == fault.Internal
 }
 
 // timeoutAsUnknown turns the error of a step that timed out into an unknown outcome.
@@ -180,7 +180,7 @@ func (c *claim) save(ctx context.Context, j provisioning.Job) error {
 
 // releaseJob releases the job in its stored state, for any worker to claim.
 func (c *claim) releaseJob(ctx context.Context) error {
-	if c.lease.Taken() {
+	if c.lease.IsTaken() {
 		return lease.ErrLost
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)

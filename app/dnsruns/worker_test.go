@@ -63,7 +63,7 @@ func (fx *fixture) healthyByHand(t *testing.T) {
 	t.Helper()
 	d, err := fx.store.DomainByID(t.Context(), fx.acc.ID, fx.domain.ID)
 	must(t, err)
-	if !d.Verified || !d.DKIM || fx.providers.Writes() != 0 {
+	if !d.Verified || !d.DKIMEnabled || fx.providers.Writes() != 0 {
 		t.Fatalf("stored %+v after %d writes", d, fx.providers.Writes())
 	}
 }

@@ -19,9 +19,9 @@ const (
 	clockFailure = time.Minute
 )
 
-// clock compares this machine's clock with the clocks of the database server and of the mail
+// checkClock compares this machine's clock with the clocks of the database server and of the mail
 // platform.
-func (e *examination) clock(ctx context.Context) finding {
+func (e *examination) checkClock(ctx context.Context) finding {
 	var compared []string
 	largest := time.Duration(0)
 	addOffset := func(clock string, offset time.Duration) {

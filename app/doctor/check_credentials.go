@@ -22,9 +22,9 @@ import (
 // this time the operator can create, register and roll out a new credential.
 const expiryWarning = 30 * 24 * time.Hour
 
-// credentials checks the operator's secrets and certificates for the mail platform, and the TLS
-// certificate of the service: whether their files can be read, and when they expire.
-func (e *examination) credentials(context.Context) finding {
+// checkCredentials checks the operator's secrets and certificates for the mail platform, and the
+// TLS certificate of the service: whether their files can be read, and when they expire.
+func (e *examination) checkCredentials(context.Context) finding {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
 		return skipped("plugins")
@@ -124,7 +124,7 @@ func withoutPath(err error) string {
 	if errors.As(err, &pathErr) {
 		return pathErr.Err.Error()
 	}
-	return cli.OneLine(err)
+	return cli.FirstLine(err)
 }
 
 // checkExpiryDate checks the expiry date of a secret. The operator sets the date, because it cannot
@@ -144,15 +144,15 @@ func checkExpiryDate(name, date string, now time.Time) finding {
 	}
 }
 
-// keyset checks that the file of the encryption keys can be read and opened.
-func (e *examination) keyset(ctx context.Context) finding {
+// checkKeyset checks that the file of the encryption keys can be read and opened.
+func (e *examination) checkKeyset(ctx context.Context) finding {
 	path := e.config.KeysetFile
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return e.missingKeyset(ctx, path)
 	case err != nil:
-		return failed(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.OneLine(err))
+		return failed(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.FirstLine(err))
 	}
 	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err != nil {
 		fix := "restore the keyset from its backup: " + path
@@ -162,7 +162,7 @@ func (e *examination) keyset(ctx context.Context) finding {
 		case info.Mode().Perm()&0o027 != 0:
 			fix = "chmod 600 " + path
 		}
-		return failed(fix, "%s", cli.OneLine(err))
+		return failed(fix, "%s", cli.FirstLine(err))
 	}
 	return passed("%s opens (mode %#o)", path, info.Mode().Perm())
 }

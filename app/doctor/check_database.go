@@ -19,9 +19,9 @@ const groupAndOtherPerm fs.FileMode = 0o077
 
 const fixDatabase = "start the database, or correct database_url (`tenantry config` shows its value)"
 
-// database checks that the database answers and accepts writes. For SQLite it also checks the
+// checkDatabase checks that the database answers and accepts writes. For SQLite it also checks the
 // permissions of the file and the journal mode.
-func (e *examination) database(ctx context.Context) finding {
+func (e *examination) checkDatabase(ctx context.Context) finding {
 	if problem := e.settingProblems["database_url"]; problem != "" {
 		return failed("correct database_url (TENANTRY_DATABASE_URL)", "%s", problem)
 	}
@@ -31,16 +31,16 @@ func (e *examination) database(ctx context.Context) finding {
 		return warned("run `tenantry migrate`, which creates the database, or correct database_url",
 			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
 	case errors.Is(err, fs.ErrPermission):
-		return failed(cli.FixUser, "%s", cli.OneLine(err))
+		return failed(cli.FixUser, "%s", cli.FirstLine(err))
 	case err != nil:
-		return failed(fixDatabase, "%s", cli.OneLine(err))
+		return failed(fixDatabase, "%s", cli.FirstLine(err))
 	}
 	if err := db.Writable(ctx); err != nil {
 		fix := "give the database user the privilege to write"
 		if db.File != "" {
 			fix = "make file and folder writable for the user of the service: " + db.File
 		}
-		return failed(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.OneLine(err))
+		return failed(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.FirstLine(err))
 	}
 	if db.File == "" {
 		return passed("%s %s answers and accepts writes", db.Kind, db.Version)
@@ -54,9 +54,9 @@ func (e *examination) database(ctx context.Context) finding {
 	return passed("%s %s, %s, accepts writes", db.Kind, db.Version, db.File)
 }
 
-// migrations checks that all migrations of this version are applied: those of the tables and those
-// of the job queue.
-func (e *examination) migrations(ctx context.Context) finding {
+// checkMigrations checks that all migrations of this version are applied: those of the tables and
+// those of the job queue.
+func (e *examination) checkMigrations(ctx context.Context) finding {
 	db, err := e.openDatabase()
 	if err != nil {
 		return skipped("database")
@@ -67,7 +67,7 @@ func (e *examination) migrations(ctx context.Context) finding {
 	}
 	switch {
 	case err != nil:
-		return failed("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.OneLine(err))
+		return failed("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.FirstLine(err))
 	case m.RequiredRelease > 0:
 		return failed("install a newer tenantry", "a newer tenantry migrated the database, and this version is too old for it (it needs schema release %d)", m.RequiredRelease)
 	case len(m.Pending) > 0 && db.File != "":
@@ -81,8 +81,8 @@ func (e *examination) migrations(ctx context.Context) finding {
 	}
 }
 
-// redis checks that Redis answers, if it is configured.
-func (e *examination) redis(ctx context.Context) finding {
+// checkRedis checks that Redis answers, if it is configured.
+func (e *examination) checkRedis(ctx context.Context) finding {
 	if problem := e.settingProblems["redis_url"]; problem != "" {
 		return failed("correct redis_url (TENANTRY_REDIS_URL): redis://:PASSWORD@HOST:6379/0, or rediss:// with TLS", "%s", problem)
 	}
@@ -92,7 +92,7 @@ func (e *examination) redis(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if err := limiter.Ping(ctx, e.config.RedisURL); err != nil {
-		return failed("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", cli.OneLine(err))
+		return failed("start Redis, or correct redis_url (TENANTRY_REDIS_URL), its password included", "Redis does not answer: %s", cli.FirstLine(err))
 	}
 	return passed("Redis answers")
 }

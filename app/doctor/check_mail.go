@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// mailPlatform checks that the settings of the mail platform are complete, then sends a request to
-// the platform through its plugin.
-func (e *examination) mailPlatform(ctx context.Context) finding {
+// checkMailPlatform checks that the settings of the mail platform are complete, then sends a
+// request to the platform through its plugin.
+func (e *examination) checkMailPlatform(ctx context.Context) finding {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
 		return skipped("plugins")
@@ -32,7 +32,9 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 		return skipped("plugins")
 	}
 	connections := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
-	err = host.Mail(e.config.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, e.config.MailPlatform) }).Check(ctx)
+	err = host.Mail(e.config.MailPlatform, func(ctx context.Context) (wire.Connection, error) {
+		return connections.OperatorConnection(ctx, e.config.MailPlatform)
+	}).Check(ctx)
 	if err != nil {
 		return mailPlatformFailure(title, err)
 	}
@@ -93,5 +95,5 @@ func faultDetail(err error) string {
 	if errors.As(err, &f) {
 		return f.Detail
 	}
-	return cli.OneLine(err)
+	return cli.FirstLine(err)
 }

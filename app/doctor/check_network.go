@@ -23,9 +23,9 @@ import (
 // does not use a zone that a plugin names, because it must also work when plugins fail.
 const probeZone = "iana.org"
 
-// dns queries each resolver and the authoritative servers of probeZone, with the same DNS reader
-// that the service uses for customers' domains.
-func (e *examination) dns(ctx context.Context) finding {
+// checkDNS queries each resolver and the authoritative servers of probeZone, with the same DNS
+// reader that the service uses for customers' domains.
+func (e *examination) checkDNS(ctx context.Context) finding {
 	c := e.config
 	if problem := cmp.Or(e.settingProblems["dns_resolvers"], e.settingProblems["dns_mode"], e.settingProblems["dns_port"]); problem != "" {
 		return failed("correct dns_resolvers (addresses with ports), dns_mode and dns_port", "%s", problem)
@@ -76,9 +76,9 @@ func answeringServers(zoneRead dns.ZoneRead) int {
 
 const fixPublicURL = "set public_url (TENANTRY_PUBLIC_URL) to the https:// address at which browsers reach the service"
 
-// publicURL checks that public_url is set and that its host resolves to an address outside this
-// machine. The summary lists the redirect URIs that the operator must register.
-func (e *examination) publicURL(ctx context.Context) finding {
+// checkPublicURL checks that public_url is set and that its host resolves to an address outside
+// this machine. The summary lists the redirect URIs that the operator must register.
+func (e *examination) checkPublicURL(ctx context.Context) finding {
 	if problem := e.settingProblems["public_url"]; problem != "" {
 		return failed(fixPublicURL, "%s", problem)
 	}

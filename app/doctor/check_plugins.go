@@ -16,17 +16,17 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// plugins checks that every plugin of the catalog starts and describes itself, and that the catalog
-// has the plugin of the mail platform. The finding shows the limits of the plugin processes and the
-// hosts that each plugin may connect to.
-func (e *examination) plugins(context.Context) finding {
+// checkPlugins checks that every plugin of the catalog starts and describes itself, and that the
+// catalog has the plugin of the mail platform. The finding shows the limits of the plugin processes
+// and the hosts that each plugin may connect to.
+func (e *examination) checkPlugins(context.Context) finding {
 	dir := e.config.PluginDir
 	host, err := e.pluginHost()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return failed(wiring.CatalogFix(dir, err), "%s has no plugin catalog", dir)
 	case err != nil:
-		return failed(wiring.CatalogFix(dir, err), "%s", cli.OneLine(err))
+		return failed(wiring.CatalogFix(dir, err), "%s", cli.FirstLine(err))
 	}
 	var running []string
 	for _, p := range host.Status() {
@@ -45,18 +45,18 @@ func (e *examination) plugins(context.Context) finding {
 
 // allowedHosts returns the hosts that each plugin may connect to, in words.
 func (e *examination) allowedHosts(host *pluginhost.Host) string {
-	var all []string
+	var texts []string
 	for _, p := range host.Status() {
 		d, err := e.describe(p.Name)
 		switch {
 		case err != nil:
 		case len(d.Hosts) == 0:
-			all = append(all, p.Name+" connects to any host")
+			texts = append(texts, p.Name+" connects to any host")
 		default:
-			all = append(all, p.Name+" connects only to "+strings.Join(d.Reaches(e.config.Providers[p.Name]), ", "))
+			texts = append(texts, p.Name+" connects only to "+strings.Join(d.Reaches(e.config.Providers[p.Name]), ", "))
 		}
 	}
-	return strings.Join(all, "; ")
+	return strings.Join(texts, "; ")
 }
 
 // limitsInForce returns, in words, the limits that the kernel enforces on each plugin process. All
@@ -70,9 +70,9 @@ func limitsInForce(host *pluginhost.Host) string {
 	return "no plugin runs"
 }
 
-// providerSettings checks that each provider with settings has a plugin, and that the plugin
+// checkProviderSettings checks that each provider with settings has a plugin, and that the plugin
 // defines each of the settings.
-func (e *examination) providerSettings(context.Context) finding {
+func (e *examination) checkProviderSettings(context.Context) finding {
 	host, err := e.pluginHost()
 	if err != nil {
 		return skipped("plugins")
@@ -93,7 +93,7 @@ func (e *examination) providerSettings(context.Context) finding {
 
 // pluginFailure returns the finding for a plugin that does not start, with the reason and a fix.
 func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
-	reason := cli.OneLine(err)
+	reason := cli.FirstLine(err)
 	for _, p := range host.Status() {
 		if p.Name == name && p.LastError != nil {
 			reason = p.LastError.Error()

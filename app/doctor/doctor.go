@@ -69,14 +69,14 @@ func Command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := settings.Read(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			e, err := newExamination(r.Config)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			report := e.run(cmd.Context())
-			if cli.JSONWanted(cmd) {
+			if cli.WantsJSON(cmd) {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 			} else {
 				err = report.print(cmd.OutOrStdout())

@@ -32,17 +32,17 @@ var checks = []struct {
 	id  string
 	run func(*examination, context.Context) finding
 }{
-	{"database", (*examination).database},
-	{"migrations", (*examination).migrations},
-	{"keyset", (*examination).keyset},
-	{"public_url", (*examination).publicURL},
-	{"plugins", (*examination).plugins},
-	{"provider_settings", (*examination).providerSettings},
-	{"mail_platform", (*examination).mailPlatform},
-	{"dns", (*examination).dns},
-	{"redis", (*examination).redis},
-	{"clock", (*examination).clock},
-	{"credentials", (*examination).credentials},
+	{"database", (*examination).checkDatabase},
+	{"migrations", (*examination).checkMigrations},
+	{"keyset", (*examination).checkKeyset},
+	{"public_url", (*examination).checkPublicURL},
+	{"plugins", (*examination).checkPlugins},
+	{"provider_settings", (*examination).checkProviderSettings},
+	{"mail_platform", (*examination).checkMailPlatform},
+	{"dns", (*examination).checkDNS},
+	{"redis", (*examination).checkRedis},
+	{"clock", (*examination).checkClock},
+	{"credentials", (*examination).checkCredentials},
 }
 
 // finding is the result of a check. The fix is a command to run or a setting to change. The summary
@@ -121,7 +121,7 @@ func (e *examination) run(ctx context.Context) report {
 	r := report{Status: OK, Version: cli.Version, Checks: make([]checkResult, len(checks))}
 	var running panics.Group
 	for i := range checks {
-		running.Go(func() { r.Checks[i] = e.check(ctx, i) })
+		running.Go(func() { r.Checks[i] = e.runCheck(ctx, i) })
 	}
 	running.Wait()
 	e.close()
@@ -133,9 +133,9 @@ func (e *examination) run(ctx context.Context) report {
 	return r
 }
 
-// check runs the check with index i. If the check ignores its deadline, check returns a failure and
-// leaves the goroutine running.
-func (e *examination) check(ctx context.Context, i int) checkResult {
+// runCheck runs the check with index i. If the check ignores its deadline, runCheck returns a
+// failure and leaves the goroutine running.
+func (e *examination) runCheck(ctx context.Context, i int) checkResult {
 	began := time.Now()
 	found := make(chan finding, 1)
 	panics.Go(func() {

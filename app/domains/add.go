@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Added is the result of Add.
-type Added struct {
+// AddResult is the result of Add.
+type AddResult struct {
 	Exists bool // the tenant already had the domain, and nothing was changed
 	Domain domain.Domain
 	Live   dns.Status
@@ -37,24 +37,24 @@ type DKIMState struct {
 //
 // It fails with tenant_not_found, invalid_domain, a code of Tenant.CheckConsent,
 // domain_limit_reached, tenant_limit_reached, domain_unavailable, or an error of the platform.
-func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, answer ports.Answer[Added]) (Added, error) {
+func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, requestedName string, answer ports.Answer[AddResult]) (AddResult, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
-		return Added{}, err
+		return AddResult{}, err
 	}
 	facts, factsErr := s.Facts.Facts(ctx)
-	name, err := domain.Name(requestedName, facts.BuiltinDomains)
+	name, err := domain.ParseName(requestedName, facts.BuiltinDomains)
 	if err != nil {
-		return Added{}, err
+		return AddResult{}, err
 	}
 	if factsErr != nil {
-		return Added{}, factsErr
+		return AddResult{}, factsErr
 	}
 	if err := t.CheckConsent(); err != nil {
-		return Added{}, err
+		return AddResult{}, err
 	}
 	if err := s.checkLimits(ctx, acc, id, name); err != nil {
-		return Added{}, err
+		return AddResult{}, err
 	}
 	return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 }
@@ -68,7 +68,7 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 		return err
 	}
 	if !slices.ContainsFunc(stored, func(d domain.Domain) bool { return d.Name == name }) {
-		if err := domain.Admit(len(stored), domain.MaxPerTenant); err != nil {
+		if err := domain.CheckDomainLimit(len(stored), domain.MaxPerTenant); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 	if err != nil {
 		return err
 	}
-	return acc.MayGrow(tenantCount)
+	return acc.CheckMayGrow(tenantCount)
 }
 
 // reserveAndAdd stores a row before it calls the platform. Otherwise, after a crash, a domain at
@@ -84,10 +84,10 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 // ReserveDomain for a domain that was added already. ReserveDomain deletes the record of an earlier
 // removal, so that a later removal is not taken for a repetition of the earlier removal.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
-	answer ports.Answer[Added]) (Added, error) {
+	answer ports.Answer[AddResult]) (AddResult, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
 	if err != nil {
-		return Added{}, err
+		return AddResult{}, err
 	}
 	if d.Added {
 		return s.liveResult(ctx, owner, d, true), nil
@@ -96,7 +96,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	defer cancel()
 	exists, err := s.addAtPlatform(ctx, t.GUID, &d)
 	if err != nil {
-		return Added{}, s.releaseFailed(ctx, owner, t.GUID, d, err)
+		return AddResult{}, s.releaseReservation(ctx, owner, t.GUID, d, err)
 	}
 	added := s.liveResult(ctx, owner, d, exists)
 	err = s.saveAdded(ctx, owner, added, answer)
@@ -104,19 +104,19 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 		// The platform refused a concurrent request for the same domain, and that request deleted
 		// the row.
 		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
-			return Added{}, err
+			return AddResult{}, err
 		}
 		added.Domain.ID, added.Domain.CreatedAt = d.ID, d.CreatedAt
 		err = s.saveAdded(ctx, owner, added, answer)
 	}
 	if err != nil {
-		return Added{}, fmt.Errorf("save domain: %w", err)
+		return AddResult{}, fmt.Errorf("save domain: %w", err)
 	}
 	return added, nil
 }
 
 // saveAdded stores an added domain together with the answer.
-func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added Added, answer ports.Answer[Added]) error {
+func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added AddResult, answer ports.Answer[AddResult]) error {
 	completion, err := answer.Completion(added)
 	if err != nil {
 		return err
@@ -126,7 +126,8 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 	})
 }
 
-// releaseFailed releases the reservation of a failed Add, and returns the error for the caller:
+// releaseReservation releases the reservation of a failed Add, and returns the error for the
+// caller:
 //
 //   - The platform refused the domain: the reservation ends.
 //   - The request changed nothing, and no earlier request had reserved the row: the reservation
@@ -138,7 +139,7 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 // A row that a later request has reserved stays as it is. When a reservation ends, the row is
 // deleted. But the row of a domain that a discovery missed becomes missing again, and only a sync
 // deletes it.
-func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
+func (s *Service) releaseReservation(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	unchanged := outcome.ChangedNothing(cause)
 	err := reconcile.Store(ctx, func(ctx context.Context) error {
@@ -153,23 +154,23 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 	if err != nil {
 		return fmt.Errorf("release domain: %w", err)
 	}
-	if outcome.Of(cause) == outcome.NotReady {
+	if outcome.KindOf(cause) == outcome.NotReady {
 		return fault.ProviderTimeout.With("the mail platform has not finished adding the domain yet")
 	}
 	return s.RecordLostConsent(ctx, owner, id, cause)
 }
 
 // liveResult reads the domain's DNS and builds the result of Add.
-func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d domain.Domain, exists bool) Added {
+func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d domain.Domain, exists bool) AddResult {
 	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, s.Facts))
+		d = d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, s.Facts))
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
-	return Added{
+	return AddResult{
 		Exists: exists, Domain: d, Live: dns.ReadStatus(zoneRead, d.Verification, d.Signing),
 		DKIM: DKIMState{status, d.DKIMMessage(status)},
 	}

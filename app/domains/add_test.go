@@ -127,7 +127,7 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 				"verify":      func() error { _, err := h.Verify(t.Context(), otherAccount.ID, foreign, zone); return err },
 				"enable dkim": func() error { _, err := h.EnableDKIM(t.Context(), otherAccount.ID, foreign, zone); return err },
 				"dkim status": func() error { _, err := h.DKIMStatus(t.Context(), otherAccount.ID, foreign, zone); return err },
-				"stored":      func() error { _, err := h.Stored(t.Context(), otherAccount.ID, foreign, zone); return err },
+				"stored":      func() error { _, err := h.StoredDomain(t.Context(), otherAccount.ID, foreign, zone); return err },
 			}
 			for what, call := range calls {
 				if err := call(); !errors.Is(err, fault.TenantNotFound) {
@@ -139,7 +139,7 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 	_, err = h.ByID(t.Context(), otherAccount.ID, id)
 	refused(t, err, fault.DomainNotFound)
 	for _, name := range []string{"other.test", "nonsense", ""} {
-		_, err = h.Stored(t.Context(), h.acc.ID, guid, name)
+		_, err = h.StoredDomain(t.Context(), h.acc.ID, guid, name)
 		refused(t, err, fault.DomainNotFound)
 		_, err = h.Verify(t.Context(), h.acc.ID, guid, name)
 		refused(t, err, fault.DomainNotFound)

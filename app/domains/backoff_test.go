@@ -44,14 +44,14 @@ func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	for range 2 * maxSilentReads {
 		read("eve", "eve.test")
 	}
-	if w.backoff.active(now) {
+	if w.backoff.isActive(now) {
 		t.Fatal("the silent domains of one account stop the checks of all")
 	}
 	published["ann.test"] = false
 	for range maxSilentReads {
 		read("eve", "eve.test")
 	}
-	if !w.backoff.active(now) {
+	if !w.backoff.isActive(now) {
 		t.Fatal("the checks continue although no domain answers")
 	}
 }

@@ -55,7 +55,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				}
 				must(t, h.walk(t, h.Service))
 				d := h.stored(t)
-				if !d.Verified || !d.DKIM || !d.MailReady || len(d.Service) == 0 {
+				if !d.Verified || !d.DKIMEnabled || !d.MailReady || len(d.Service) == 0 {
 					t.Fatalf("stored %+v", d)
 				}
 				for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {

@@ -26,8 +26,8 @@ type DKIMReport struct {
 
 // EnableDKIM starts DKIM signing for a domain and returns the domain. It is idempotent.
 //
-// It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_not_ready, a code of
-// Tenant.CheckConsent, or an error of the platform.
+// It fails with tenant_not_found, domain_not_found, dkim_not_ready, exchange_bootstrap_not_ready, a
+// code of Tenant.CheckConsent, or an error of the platform.
 func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	t, d, err := s.loadReachable(ctx, owner, id, name)
 	if err != nil {
@@ -41,11 +41,11 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	}
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
-	d, err = s.Reconciler.Domain(ctx, owner, d, reconcile.MailServerReady)
+	d, err = s.Reconciler.ReconcileDomain(ctx, owner, d, reconcile.MailServerReady)
 	if err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, id, err)
 	}
-	if !d.DKIM {
+	if !d.DKIMEnabled {
 		return s.StartSigningOf(ctx, owner, d)
 	}
 	return d, nil
@@ -66,16 +66,16 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 			return DKIMReport{}, err
 		}
 	}
-	return s.report(ctx, owner, d)
+	return s.readDKIMReport(ctx, owner, d)
 }
 
-func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
+func (s *Service) readDKIMReport(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
 	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	if d, err = reconcile.Save(ctx, s.Domains, owner, d.WithRead(zoneRead, began, reconcile.Hosts(ctx, s.Facts))); err != nil {
+	if d, err = reconcile.SaveDomain(ctx, s.Domains, owner, d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, s.Facts))); err != nil {
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}

@@ -18,7 +18,7 @@ func TestEnableDKIM(t *testing.T) {
 	h.signable(t)
 	d, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
-	if !d.DKIM || !h.stored(t).DKIM || d.Status.DKIM != dns.DKIMHealthy {
+	if !d.DKIMEnabled || !h.stored(t).DKIMEnabled || d.Status.DKIM != dns.DKIMHealthy {
 		t.Fatalf("got %+v", d)
 	}
 	_, err = h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
@@ -87,8 +87,8 @@ func TestEnableDKIMRefusals(t *testing.T) {
 			} else {
 				refused(t, err, tt.want)
 			}
-			if h.stored(t).DKIM != done || (h.fake.Calls("EnableSigning") > 0) != tt.asked {
-				t.Fatalf("stored as enabled %v, asked %d times", h.stored(t).DKIM, h.fake.Calls("EnableSigning"))
+			if h.stored(t).DKIMEnabled != done || (h.fake.Calls("EnableSigning") > 0) != tt.asked {
+				t.Fatalf("stored as enabled %v, asked %d times", h.stored(t).DKIMEnabled, h.fake.Calls("EnableSigning"))
 			}
 			if h.tenant(t).Consent != tenant.ConsentGranted {
 				t.Fatal("a valid consent is stored as revoked")

@@ -6,7 +6,7 @@
 // Start reading at Service in domains.go. Steps that provisioning jobs share, such as the plan of
 // the DNS records, are in app/domainsteps.
 //
-//   - domains.go: Service, List, Stored, ByID
+//   - domains.go: Service, List, StoredDomain, ByID
 //   - add.go: Add, the checks of its limits, and the reservation of a row
 //   - platform_add.go: adds a domain at the mail platform, and resolves an unknown outcome
 //   - verify.go: Verify
@@ -46,10 +46,10 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, id tenant.GU
 	return s.Domains.Domains(ctx, owner, id)
 }
 
-// Stored returns a domain as it is stored, without a live read. It fails with tenant_not_found or
-// domain_not_found.
-func (s *Service) Stored(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
-	return s.Domains.Domain(ctx, owner, id, domain.Lookup(name))
+// StoredDomain returns a domain as it is stored, without a live read. It fails with
+// tenant_not_found or domain_not_found.
+func (s *Service) StoredDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
+	return s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(name))
 }
 
 // ByID returns the stored domain with this row id. It fails with domain_not_found.

@@ -65,7 +65,7 @@ func newFixture(t *testing.T) *fixture {
 
 // service returns the service of a new process, with this platform and this store.
 func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
-	pass := &reconcile.Pass{
+	pass := &reconcile.Reconciler{
 		Platform: p, Domains: d, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
@@ -103,7 +103,7 @@ func (h *fixture) stored(t *testing.T) domain.Domain {
 
 // added adds the domain. published also publishes its ownership record, verified also verifies it,
 // and signable also publishes the DKIM CNAMEs.
-func (h *fixture) added(t *testing.T) Added {
+func (h *fixture) added(t *testing.T) AddResult {
 	t.Helper()
 	got, err := h.Add(t.Context(), h.acc, guid, zone, nil)
 	must(t, err)

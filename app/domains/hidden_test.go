@@ -75,7 +75,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 			h.publish(h.stored(t), before.Signing.Selector1, before.Signing.Selector2)
 			d, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 			must(t, err)
-			if !d.DKIM {
+			if !d.DKIMEnabled {
 				t.Errorf("the domain is not signed: %+v", d)
 			}
 			for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {

@@ -34,7 +34,7 @@ func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 			steps := interleaving.Steps{}
 			s := h.service(fake.SteppedMailPlatform(h.fake, steps), fake.SteppedDomains(h.store, steps))
 			h.fake.Fail(addFaults[o.Choose(len(addFaults))])
-			var added [2]Added
+			var added [2]AddResult
 			add := func(n int) func(context.Context) error {
 				return func(ctx context.Context) (err error) {
 					added[n], err = s.Add(ctx, h.acc, guid, zone, nil)

@@ -35,7 +35,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		}
 		at = s.Now()
 		exists = d.Verified && found.Verified // a domain that was added just now is not verified yet
-		// From here on the platform has the domain, so releaseFailed must not release the row.
+		// From here on the platform has the domain, so releaseReservation must not release the row.
 		d.JustReserved, d.PreviousReservedAt = false, time.Time{}
 	}
 	*d = d.WithPlatformState(found, at)

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Removed is the result of Remove.
-type Removed struct {
+// RemoveResult is the result of Remove.
+type RemoveResult struct {
 	Domain domain.Domain
 	// FromPlatform is true if the caller asked to remove the domain at the platform too. MayBeNew
 	// is true if the platform has a domain with this name that may be a new domain. Remove then did
@@ -32,12 +32,12 @@ type Removed struct {
 // It fails with tenant_not_found, domain_not_found or domain_in_use. If fromPlatform is true, it
 // also fails with a code of Tenant.CheckConsent or an error of the platform. A failed removal can
 // be repeated.
-func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[Removed]) (Removed, error) {
-	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.Lookup(name))
+func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[RemoveResult]) (RemoveResult, error) {
+	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.ParseNameOrNone(name))
 	if err != nil {
-		return Removed{}, err
+		return RemoveResult{}, err
 	}
-	removed := Removed{Domain: d, FromPlatform: fromPlatform}
+	removed := RemoveResult{Domain: d, FromPlatform: fromPlatform}
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
 	if fromPlatform {
@@ -46,21 +46,21 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 			err = t.CheckConsent()
 		}
 		if err != nil {
-			return Removed{}, err
+			return RemoveResult{}, err
 		}
 		if removed.MayBeNew, err = s.removeFromPlatform(ctx, owner, d); err != nil {
-			return Removed{}, s.RecordLostConsent(ctx, owner, id, err)
+			return RemoveResult{}, s.RecordLostConsent(ctx, owner, id, err)
 		}
 	}
 	completion, err := answer.Completion(removed)
 	if err != nil {
-		return Removed{}, err
+		return RemoveResult{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		return s.Removals.RemoveDomain(ctx, owner, d, s.Now(), completion)
 	})
 	if err != nil {
-		return Removed{}, fmt.Errorf("remove domain: %w", err)
+		return RemoveResult{}, fmt.Errorf("remove domain: %w", err)
 	}
 	return removed, nil
 }
@@ -76,7 +76,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (mayBeNew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	var found domain.Platform
-	goneOrNew := func(ctx context.Context) (_ bool, err error) {
+	isGoneOrNew := func(ctx context.Context) (_ bool, err error) {
 		found, err = domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {
 			return true, nil
@@ -84,12 +84,12 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		mayBeNew = err == nil && d.Verified && !found.Verified
 		return mayBeNew, err
 	}
-	read := s.Now()
-	if done, err := goneOrNew(ctx); err != nil || done {
+	readAt := s.Now()
+	if done, err := isGoneOrNew(ctx); err != nil || done {
 		return mayBeNew, err
 	}
 	began := s.Now()
-	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(found, read), began)
+	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.WithPlatformState(found, readAt), began)
 	if err != nil {
 		return false, fmt.Errorf("begin removal of domain: %w", err)
 	}
@@ -101,11 +101,11 @@ func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID
 		err := platform.RemoveDomain(ctx, d.Name)
 		unchanged = unchanged && outcome.ChangedNothing(err)
 		return err
-	}, goneOrNew)
+	}, isGoneOrNew)
 	if err != nil && unchanged && !removal.Repeated {
 		cancel := func(ctx context.Context) error { return s.Removals.CancelDomainRemoval(ctx, owner, d, began) }
-		if failed := reconcile.Store(ctx, cancel); failed != nil {
-			return false, fmt.Errorf("cancel removal of domain: %w", failed)
+		if cancelErr := reconcile.Store(ctx, cancel); cancelErr != nil {
+			return false, fmt.Errorf("cancel removal of domain: %w", cancelErr)
 		}
 	}
 	return mayBeNew, err

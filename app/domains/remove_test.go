@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func (h *fixture) remove(t *testing.T, fromPlatform bool) (Removed, error) {
+func (h *fixture) remove(t *testing.T, fromPlatform bool) (RemoveResult, error) {
 	t.Helper()
 	return h.Remove(t.Context(), h.acc.ID, guid, zone, fromPlatform, nil)
 }
@@ -28,7 +28,7 @@ func (h *fixture) discover(t *testing.T) {
 	found, err := h.fake.For(guid).Domains(t.Context())
 	must(t, err)
 	now := time.Now()
-	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: now, At: now, Domains: domain.Listed(found)}))
+	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: now, At: now, Domains: domain.WithCanonicalNames(found)}))
 }
 
 func (h *fixture) isStored(t *testing.T) bool {

@@ -38,7 +38,7 @@ func serves(sets ...dns.RRSet) *fake.DNSProvider {
 func (h *fixture) connect(t *testing.T, provider, token string, at ports.DNSProvider) {
 	t.Helper()
 	h.providers.AddAccount(provider, token, &fake.DNSProvider{})
-	_, err := h.Connections.Add(t.Context(), dnsconnections.New{Account: h.acc.ID, Provider: provider,
+	_, err := h.Connections.Add(t.Context(), dnsconnections.NewConnection{Account: h.acc.ID, Provider: provider,
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New(token)}}})
 	must(t, err)
 	h.providers.AddAccount(provider, token, at)

@@ -25,9 +25,9 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 	if d, err = s.VerifyAndStore(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
-	// The domain is verified even if Reconciler.Domain fails. The next sync, enable-dkim or
-	// provision request calls Reconciler.Domain again.
-	reconciled, err := s.Reconciler.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
+	// The domain is verified even if Reconciler.ReconcileDomain fails. The next sync, enable-dkim
+	// or provision request calls Reconciler.ReconcileDomain again.
+	reconciled, err := s.Reconciler.ReconcileDomain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
 		_ = s.RecordLostConsent(ctx, owner, id, err)
 	}
@@ -39,7 +39,7 @@ func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id ten
 	if err != nil {
 		return t, domain.Domain{}, err
 	}
-	d, err := s.Domains.Domain(ctx, owner, id, domain.Lookup(name))
+	d, err := s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(name))
 	return t, d, err
 }
 

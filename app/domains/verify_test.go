@@ -22,7 +22,7 @@ import (
 func TestVerifyReconcilesTheDomain(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
-	if !d.Verified || !d.MailReady || d.DKIM || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
+	if !d.Verified || !d.MailReady || d.DKIMEnabled || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
 		t.Fatalf("got %+v", d)
 	}
 	stored := h.stored(t)
@@ -215,11 +215,11 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	h.fake.DNS.Publish(zone)
 	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
-	record, _ := dns.Verification(h.stored(t).Verification)
-	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.Of(err).Detail, want) {
-		t.Errorf("it says %q, want %q", fault.Of(err).Detail, want)
+	record, _ := dns.VerificationRecord(h.stored(t).Verification)
+	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.ErrorOf(err).Detail, want) {
+		t.Errorf("it says %q, want %q", fault.ErrorOf(err).Detail, want)
 	}
-	if outcome.Of(err) != outcome.NotReady && outcome.Of(err) != outcome.Refused {
+	if outcome.KindOf(err) != outcome.NotReady && outcome.KindOf(err) != outcome.Refused {
 		t.Errorf("the outcome is lost: %v", err)
 	}
 }

@@ -30,26 +30,26 @@ type Watch struct {
 	Queue   ports.Queue
 	Now     func() time.Time
 	Log     *slog.Logger
-	// Checked is called with the result of each check.
-	Checked func(ctx context.Context, c Check)
-	// Off disables all checks.
-	Off bool
+	// OnCheck is called with the result of each check.
+	OnCheck func(ctx context.Context, c CheckResult)
+	// Disabled disables all checks.
+	Disabled bool
 
 	backoff resolverBackoff
 }
 
-// Check is the result of one check, which reads the DNS of a domain.
-type Check string
+// CheckResult is the result of one check, which reads the DNS of a domain.
+type CheckResult string
 
 // The results of a check.
 const (
-	CheckReliable   Check = "reliable"
-	CheckUnreliable Check = "unreliable" // some name servers did not answer
-	CheckSilent     Check = "silent"     // no name server answered
+	CheckReliable   CheckResult = "reliable"
+	CheckUnreliable CheckResult = "unreliable" // some name servers did not answer
+	CheckSilent     CheckResult = "silent"     // no name server answered
 )
 
-// Checks lists all values of Check.
-var Checks = []Check{CheckReliable, CheckUnreliable, CheckSilent}
+// CheckResults lists all values of Check.
+var CheckResults = []CheckResult{CheckReliable, CheckUnreliable, CheckSilent}
 
 // Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
 // day's checks. It starts with the domain whose last read is oldest.
@@ -65,14 +65,14 @@ func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, dom
 // checks over the duration spread. Each check is a separate job, so that accounts get fair shares
 // and all replicas work on the checks.
 func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) error {
-	if w.Off || w.backoff.active(w.Now()) {
+	if w.Disabled || w.backoff.isActive(w.Now()) {
 		return nil
 	}
 	health, err := w.Checks.DomainHealth(ctx)
 	if err != nil {
 		return err
 	}
-	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.Share(health.Verified, interval))
+	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.ReadsPerTick(health.Verified, interval))
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (w *Watch) schedule(ctx context.Context, interval, spread time.Duration) er
 // than half a day ago. A read that got no answer counts as a read. Handle ignores deleted domains
 // and fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
-	if w.Off || w.backoff.active(w.Now()) {
+	if w.Disabled || w.backoff.isActive(w.Now()) {
 		return nil // a later sweep schedules the domain again
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
-	if err == nil && d.Due(w.Now()) {
-		if err = w.read(ctx, wakeup.Account, &d); err == nil {
-			_, err = reconcile.Save(ctx, w.Domains, wakeup.Account, d)
+	if err == nil && d.IsDue(w.Now()) {
+		if err = w.readDNS(ctx, wakeup.Account, &d); err == nil {
+			_, err = reconcile.SaveDomain(ctx, w.Domains, wakeup.Account, d)
 		}
 	}
 	if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
@@ -103,26 +103,26 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
+func (w *Watch) readDNS(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	began := w.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer(dns.PlatformHosts{}))...)
+	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.DesiredRecords(d.Name, d.Offer(dns.PlatformHosts{}))...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	}
-	w.Checked(ctx, checkOf(zoneRead))
+	w.OnCheck(ctx, checkResultOf(zoneRead))
 	w.detectOutage(ctx, owner, zoneRead)
-	*d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, w.Facts))
+	*d = d.WithRead(zoneRead, began, reconcile.PlatformHosts(ctx, w.Facts))
 	return nil
 }
 
-func checkOf(zoneRead dns.ZoneRead) Check {
+func checkResultOf(zoneRead dns.ZoneRead) CheckResult {
 	switch {
 	case zoneRead.Complete:
 		return CheckReliable
-	case zoneRead.Silent():
+	case zoneRead.AllServersSilent():
 		return CheckSilent
 	default:
 		return CheckUnreliable
@@ -157,8 +157,8 @@ type answeringDomain struct {
 // maxProbes is how many domains detectOutage probes.
 const maxProbes = 2
 
-// active reports whether reads are still stopped.
-func (b *resolverBackoff) active(now time.Time) bool {
+// isActive reports whether reads are still stopped.
+func (b *resolverBackoff) isActive(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Before(b.end)
@@ -169,7 +169,7 @@ func (b *resolverBackoff) active(now time.Time) bool {
 func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) (suspect bool, probes []answeringDomain) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if zoneRead.Silent() {
+	if zoneRead.AllServersSilent() {
 		b.silent++
 		return b.silent >= maxSilentReads, b.answering
 	}
@@ -200,7 +200,7 @@ func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRe
 		return
 	}
 	for _, d := range probes {
-		if probe, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !probe.Silent() {
+		if probe, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !probe.AllServersSilent() {
 			w.backoff.record(d.owner, probe)
 			return
 		}

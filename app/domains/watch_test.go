@@ -24,7 +24,7 @@ type watchFixture struct {
 	*Watch
 	clock   time.Time
 	woken   []ports.Wakeup
-	checked []Check
+	checked []CheckResult
 }
 
 func newWatchFixture(t *testing.T) *watchFixture {
@@ -32,7 +32,7 @@ func newWatchFixture(t *testing.T) *watchFixture {
 	w := &watchFixture{fixture: newFixture(t), clock: time.Now()}
 	w.Watch = &Watch{
 		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Facts: w.fake, Queue: w, Now: func() time.Time { return w.clock },
-		Log: slog.New(slog.DiscardHandler), Checked: func(_ context.Context, c Check) { w.checked = append(w.checked, c) },
+		Log: slog.New(slog.DiscardHandler), OnCheck: func(_ context.Context, c CheckResult) { w.checked = append(w.checked, c) },
 	}
 	return w
 }
@@ -103,7 +103,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
 		t.Fatalf("all objects are listed again: %+v, %+v", got.Health, got.Status)
 	}
-	if !slices.Equal(w.checked, []Check{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
+	if !slices.Equal(w.checked, []CheckResult{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
 		t.Fatalf("Checked was called with %v", w.checked)
 	}
 }
@@ -111,7 +111,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	w := newWatchFixture(t)
 	before := w.healthy(t)
-	for reason, want := range map[string]Check{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
+	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
 		w.fake.DNS.Trouble(reason)
 		got := w.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
@@ -138,7 +138,7 @@ func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
 	} {
 		must(t, w.Handle(t.Context(), wakeup))
 	}
-	w.Off, w.clock = true, w.clock.Add(domain.RereadInterval)
+	w.Disabled, w.clock = true, w.clock.Add(domain.RereadInterval)
 	w.tick(t, time.Minute)
 	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.acc.ID}))
 	if n := w.fake.DNS.Reads() - reads; n != 0 {
@@ -170,7 +170,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	for range int(domain.RereadInterval / tick) {
 		began := time.Now()
 		woken := w.tick(t, tick)
-		if len(woken) > domain.Share(domains, tick) {
+		if len(woken) > domain.ReadsPerTick(domains, tick) {
 			t.Fatalf("a tick woke %d of %d", len(woken), domains)
 		}
 		for i, wakeup := range woken {

@@ -28,11 +28,11 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 	}
 	if err != nil {
 		if errors.Is(err, fault.VerificationFailed) && stored.Verified && !d.Verified {
-			d.Observed.Verified = observation.Held(s.Now()) // replaces a verification stored with Held
+			d.Observed.Verified = observation.HeldUntil(s.Now()) // replaces a verification stored with HeldUntil
 		}
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
-	return reconcile.Save(ctx, s.Domains, owner, verified)
+	return reconcile.SaveDomain(ctx, s.Domains, owner, verified)
 }
 
 // readBeforeVerification reads a domain that is stored as verified. The platform can have a new
@@ -64,13 +64,13 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		found, err := platform.VerifyDomain(ctx, d.Name)
 		verified = d.WithPlatformState(found, s.Now())
-		verified.Observed.Verified = observation.Held(verified.Observed.State)
+		verified.Observed.Verified = observation.HeldUntil(verified.Observed.State)
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		began := s.Now()
 		found, err := FetchDomain(ctx, platform, d.Name)
 		verified = d.WithPlatformState(found, began)
-		verified.Observed.Verified = observation.Held(began)
+		verified.Observed.Verified = observation.HeldUntil(began)
 		return found.Verified, err
 	})
 	return verified, err
@@ -80,13 +80,13 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 // the current DNS if the platform refused the verification. From the stored DNS, a caller can tell
 // whether the record is missing or only not visible to the platform yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
-	failed := errors.Is(cause, fault.VerificationFailed)
-	if failed {
+	verificationFailed := errors.Is(cause, fault.VerificationFailed)
+	if verificationFailed {
 		cause = nameExpectedRecord(d, cause)
 		d = s.Reconciler.WithCurrentDNS(ctx, owner, d)
 	}
-	if failed || !d.Observed.State.IsZero() {
-		if _, err := reconcile.Save(ctx, s.Domains, owner, d); err != nil {
+	if verificationFailed || !d.Observed.State.IsZero() {
+		if _, err := reconcile.SaveDomain(ctx, s.Domains, owner, d); err != nil {
 			return err
 		}
 	}
@@ -96,11 +96,11 @@ func (s *Steps) recordFailedVerification(ctx context.Context, owner access.Accou
 // nameExpectedRecord returns cause with the record that the platform expects, so that the caller
 // need not look it up.
 func nameExpectedRecord(d domain.Domain, cause error) error {
-	expected, found := dns.Verification(d.Verification)
+	expected, found := dns.VerificationRecord(d.Verification)
 	if !found {
 		return cause
 	}
-	detail := strings.TrimSuffix(fault.Of(cause).Detail, ".")
+	detail := strings.TrimSuffix(fault.ErrorOf(cause).Detail, ".")
 	return fmt.Errorf("%w (%w)", fault.VerificationFailed.With("%s. It expects this record: %s at %s with the content %s", detail, expected.Type, expected.Name, expected.Value()), cause)
 }
 
@@ -126,8 +126,8 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	if err := enableSigning(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 	}
-	d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
-	return reconcile.Save(ctx, s.Domains, owner, d)
+	d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
+	return reconcile.SaveDomain(ctx, s.Domains, owner, d)
 }
 
 // checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS.
@@ -178,5 +178,5 @@ func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tena
 // RecordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
 // stores the revocation first.
 func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 }

@@ -34,7 +34,7 @@ type Steps struct {
 	Platform   ports.MailPlatform
 	DNS        ports.DNSReader
 	Facts      ports.PlatformFacts
-	Reconciler *reconcile.Pass
+	Reconciler *reconcile.Reconciler
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
 	// tenantry intends to write and which it has written. All other records are foreign.
 	Connections *dnsconnections.Service
@@ -45,9 +45,9 @@ type Steps struct {
 	Now   func() time.Time
 }
 
-// Prove asks the mail platform to verify a domain, and stores the result. It fails with
+// VerifyByID asks the mail platform to verify a domain, and stores the result. It fails with
 // verification_failed when the platform does not see the verification record.
-func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Steps) VerifyByID(ctx context.Context, owner access.AccountID, domainID string) error {
 	_, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
 		_, err = s.VerifyAndStore(ctx, owner, d)
@@ -55,21 +55,21 @@ func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID stri
 	return err
 }
 
-// EnableMail enables the e-mail service of a verified domain. It fails with exchange_not_ready
-// until the tenant's mail server is prepared.
+// EnableMail enables the e-mail service of a verified domain. It fails with
+// exchange_bootstrap_not_ready until the tenant's mail server is prepared.
 func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err != nil {
 		return err
 	}
-	if _, err = s.Reconciler.Mail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
+	if _, err = s.Reconciler.SetUpMail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
 		return s.RecordLostConsent(ctx, owner, t.GUID, err)
 	}
 	return CheckMailServerReady(t)
 }
 
 // EnsureSigning makes the platform create the DKIM records of a domain. It fails with
-// exchange_not_ready, or with dkim_not_ready if the records do not exist yet.
+// exchange_bootstrap_not_ready, or with dkim_not_ready if the records do not exist yet.
 func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
@@ -78,7 +78,7 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 	if err != nil {
 		return err
 	}
-	d, err = s.Reconciler.Signing(ctx, owner, d)
+	d, err = s.Reconciler.CreateSigning(ctx, owner, d)
 	if err == nil && d.Signing.Selector1.Name == "" {
 		return signingNotCreated()
 	}
@@ -86,23 +86,23 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 }
 
 // StartSigning enables DKIM signing if the DKIM records are visible in the DNS. It does nothing
-// when the stored state says that signing is enabled. It fails with exchange_not_ready or
+// when the stored state says that signing is enabled. It fails with exchange_bootstrap_not_ready or
 // dkim_not_ready.
 func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
-	if err == nil && !d.DKIM {
+	if err == nil && !d.DKIMEnabled {
 		_, err = s.StartSigningOf(ctx, owner, d)
 	}
 	return err
 }
 
-// Signs returns whether the platform signs the domain of a survey. It stores the DNS state of the
-// survey, together with the platform's answer if there is one. It fails with exchange_not_ready or
-// an error of the platform or the store.
-func (s *Steps) Signs(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
+// CheckSigning returns whether the platform signs the domain of a survey. It stores the DNS state
+// of the survey, together with the platform's answer if there is one. It fails with
+// exchange_bootstrap_not_ready or an error of the platform or the store.
+func (s *Steps) CheckSigning(ctx context.Context, owner access.AccountID, survey Survey) (bool, error) {
 	t, err := s.loadReachable(ctx, owner, survey.Domain)
 	if err == nil {
 		err = CheckMailServerReady(t)
@@ -111,7 +111,7 @@ func (s *Steps) Signs(ctx context.Context, owner access.AccountID, survey Survey
 		survey.Domain, err = s.FetchSigning(ctx, owner, t, survey.Domain)
 	}
 	stored, storeErr := s.StoreSurvey(ctx, owner, survey)
-	return stored.DKIM, errors.Join(err, storeErr)
+	return stored.DKIMEnabled, errors.Join(err, storeErr)
 }
 
 func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
@@ -132,7 +132,8 @@ func (s *Steps) loadReachable(ctx context.Context, owner access.AccountID, d dom
 	return t, err
 }
 
-// CheckMailServerReady fails with exchange_not_ready if the tenant's mail server is not prepared.
+// CheckMailServerReady fails with exchange_bootstrap_not_ready if the tenant's mail server is not
+// prepared.
 func CheckMailServerReady(t tenant.Tenant) error {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")

@@ -34,15 +34,15 @@ type Survey struct {
 	ReadAt time.Time
 	Holder dns.Holder
 	Plan   dns.Plan
-	// Shown is true when the public DNS was read reliably and has all the records that the domain
-	// needs.
-	Shown bool
+	// RecordsVisible is true when the public DNS was read reliably and has all the records that the
+	// domain needs.
+	RecordsVisible bool
 
 	offer        dns.Offer         // the records that the platform requires; the plan was made for them
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
-	// resolved tells which earlier writes of unknown outcome took effect. It is empty without
+	// resolution tells which earlier writes of unknown outcome took effect. It is empty without
 	// zoneProvider.
-	resolved dns.Resolution
+	resolution dns.Resolution
 }
 
 // Automation returns whether tenantry can write the changes. If it cannot, the result says what a
@@ -60,7 +60,7 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	if err != nil {
 		return Survey{}, err
 	}
-	if d, err = s.fetchMissing(ctx, owner, d); err != nil {
+	if d, err = s.fetchMissingRecords(ctx, owner, d); err != nil {
 		return Survey{}, err
 	}
 	facts, err := s.Facts.Facts(ctx)
@@ -70,12 +70,12 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	offer := d.Offer(facts.Hosts)
 	offer.Policy = s.DMARC
 	began := s.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.Desire(d.Name, offer)...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.DesiredRecords(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
 	survey := Survey{Domain: d, Public: zoneRead, ReadAt: began, offer: offer}
-	return s.plan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+	return s.makePlan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 		return s.findHolder(ctx, owner, zoneRead)
 	})
 }
@@ -87,7 +87,7 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 	if survey.zoneProvider == nil {
 		return s.Survey(ctx, owner, survey.Domain.ID)
 	}
-	return s.plan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+	return s.makePlan(ctx, owner, survey, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 		callCtx, cancel := context.WithTimeout(ctx, planLimit)
 		defer cancel()
 		holder, zoneRead, zoneProvider := readProviderRecords(callCtx, survey.Holder, survey.Public, survey.zoneProvider)
@@ -95,11 +95,11 @@ func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Surve
 	})
 }
 
-// plan returns the survey with its plan. It plans from the records that the provider stores if the
-// account has access to them, otherwise from the public DNS. Public answers can differ from the
+// makePlan returns the survey with its plan. It plans from the records that the provider stores if
+// the account has access to them, otherwise from the public DNS. Public answers can differ from the
 // zone, because name servers flatten CNAMEs, proxy addresses and expand wildcards. findHolder
 // returns the holder of the zone, the records to plan from, and the provider or nil.
-func (s *Steps) plan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
+func (s *Steps) makePlan(ctx context.Context, owner access.AccountID, survey Survey, findHolder func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, survey.Domain.ID)
 	if err != nil {
 		return Survey{}, err
@@ -111,21 +111,21 @@ func (s *Steps) plan(ctx context.Context, owner access.AccountID, survey Survey,
 	if survey.Holder, survey.ZoneRead, survey.zoneProvider, err = findHolder(); err != nil {
 		return Survey{}, err
 	}
-	survey.resolved = dns.Resolution{}
+	survey.resolution = dns.Resolution{}
 	if survey.zoneProvider != nil {
-		survey.resolved = dns.Resolve(openWrites, survey.ZoneRead.Sets, s.Now())
-		managed = append(managed, survey.resolved.Written()...)
+		survey.resolution = dns.ResolveWrites(openWrites, survey.ZoneRead.Sets, s.Now())
+		managed = append(managed, survey.resolution.Written()...)
 	}
 	survey.Plan = dns.NewPlan(survey.offer, survey.ZoneRead, managed)
 	publicPlan := dns.NewPlan(survey.offer, survey.Public, managed)
-	survey.Shown = publicPlan.SafeToApply() && publicPlan.Complete()
+	survey.RecordsVisible = publicPlan.SafeToApply() && publicPlan.Complete()
 	return survey, nil
 }
 
-// fetchMissing asks the mail platform for the records and the signing state that are not stored
-// yet. If the platform does not answer, fetchMissing returns the domain with its stored records. If
-// no records are stored, it returns the platform's error.
-func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+// fetchMissingRecords asks the mail platform for the records and the signing state that are not
+// stored yet. If the platform does not answer, fetchMissingRecords returns the domain with its
+// stored records. If no records are stored, it returns the platform's error.
+func (s *Steps) fetchMissingRecords(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	needRecords := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
 	needSigning := d.Verified && d.Signing.Selector1.Name == ""
 	if !needRecords && !needSigning {
@@ -191,12 +191,12 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string,
 // ResolveWrites stores which earlier writes of unknown outcome took effect, as the survey found
 // out. It fails with the error of the store.
 func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, survey Survey) error {
-	for _, w := range survey.resolved.Made {
+	for _, w := range survey.resolution.Made {
 		if err := s.Writes.ConfirmWrite(ctx, owner, w.ID); err != nil {
 			return err
 		}
 	}
-	for _, w := range survey.resolved.Unmade {
+	for _, w := range survey.resolution.Unmade {
 		if err := s.Writes.DropWrite(ctx, owner, w.ID); err != nil {
 			return err
 		}
@@ -207,5 +207,5 @@ func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, surve
 // StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the
 // mail platform. It returns the stored domain, and fails when the store fails.
 func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, survey Survey) (domain.Domain, error) {
-	return reconcile.Save(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.Hosts(ctx, s.Facts)))
+	return reconcile.SaveDomain(ctx, s.Domains, owner, survey.Domain.WithRead(survey.Public, survey.ReadAt, reconcile.PlatformHosts(ctx, s.Facts)))
 }

@@ -47,7 +47,7 @@ func readProviderRecords(ctx context.Context, holder dns.Holder, zoneRead dns.Zo
 			return holder, zoneRead.WithProviderRecords(records), zoneProvider
 		}
 	}
-	if holder.Access.Standing.Unread() && zoneRead.Complete {
+	if holder.Access.Standing.RecordsUnknown() && zoneRead.Complete {
 		zoneRead.Complete, zoneRead.Reason = false, dns.ReasonProviderUnavailable
 	}
 	return holder, zoneRead, nil
@@ -105,7 +105,7 @@ func accessStanding(err error) (standing dns.Standing, detail string) {
 		return dns.ZoneUnreached, ""
 	case errors.Is(err, dnsconnections.ErrNoConnection): // the connection was removed in the meantime
 		return dns.NoConnection, ""
-	case outcome.TooLarge(err):
+	case outcome.IsTooLarge(err):
 		return dns.AnswerTooLarge, ""
 	case !errors.As(err, &refusal) || refusal.Kind != outcome.Refused:
 		return dns.ProviderSilent, ""

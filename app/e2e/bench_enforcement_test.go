@@ -84,7 +84,7 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	mustSweep(b, s.InitEnforcer(wiring.Overrides{Now: now}))
 	done := make(chan struct{})
 	var ended atomic.Int64
-	s.Enforcer.Ended = func(_ context.Context, err error) {
+	s.Enforcer.OnPassEnd = func(_ context.Context, err error) {
 		if err != nil {
 			b.Error(err)
 		}

@@ -191,7 +191,7 @@ func TestEveryCommandHasAHelpText(t *testing.T) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: %q", cmd.CommandPath(), cmd.Short)
 		}
-		own, _ := cli.Flags(cmd)
+		own, _ := cli.SplitFlags(cmd)
 		for _, line := range strings.Split(strings.TrimSpace(own.FlagUsages()), "\n") {
 			if line != "" && !regexp.MustCompile(`--\S+( \S+)?\s{2,}\S`).MatchString(line) {
 				t.Errorf("%s: %s", cmd.CommandPath(), line)

@@ -100,7 +100,7 @@ func (p *powerDNSHost) read(t testing.TB, m zoneCase) dns.ZoneRead { return read
 
 func readSight(t testing.TB, reader ports.DNSReader, m zoneCase) dns.ZoneRead {
 	t.Helper()
-	sight, err := reader.Read(t.Context(), "", m.domain(), dns.Desire(m.domain(), m.offer())...)
+	sight, err := reader.Read(t.Context(), "", m.domain(), dns.DesiredRecords(m.domain(), m.offer())...)
 	must(t, err)
 	return sight
 }

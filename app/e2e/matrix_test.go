@@ -384,7 +384,7 @@ func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 	for i, e := range all {
 		now := time.Now().UTC()
 		run, job := ident.New(now, [ident.Entropy]byte{1, byte(i)}), ident.New(now, [ident.Entropy]byte{2, byte(i)})
-		j := provisioning.New(job, run, access.AccountID(e.id), e.ids["domain_id"], tenant.GUID(e.guid), e.ids["domain_name"], now)
+		j := provisioning.NewJob(job, run, access.AccountID(e.id), e.ids["domain_id"], tenant.GUID(e.guid), e.ids["domain_name"], now)
 		j.Status, j.Required, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
 		r := provisioning.Run{ID: run, Account: j.Account, TotalDomains: 1, CreatedAt: now}
 		must(t, store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))

@@ -141,7 +141,7 @@ func (m zoneCase) expectedRecords() []zoneLine {
 	gone, come := m.parseRecords(m.removed), m.parseRecords(m.added)
 	out := slices.DeleteFunc(past, func(l zoneLine) bool { return slices.Contains(gone, l) })
 	out = append(out, come...)
-	for _, d := range dns.Desire(m.domain(), m.offer()) {
+	for _, d := range dns.DesiredRecords(m.domain(), m.offer()) {
 		if !strings.HasPrefix(m.expectedItem(d.Purpose), "create") {
 			continue
 		}
@@ -255,7 +255,7 @@ func (m zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvid
 		return err
 	}
 	if dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
-		return dns.Changed()
+		return dns.ChangedError()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)
 	return err
@@ -267,7 +267,7 @@ func (m zoneCase) checkPlan(t *testing.T, s *caseTotals, p dns.Plan) {
 	if !p.Reliable || p.Zone != m.zone() {
 		t.Fatalf("the read of %s in %s is not reliable: %s", m.domain(), p.Zone, p.Reason)
 	}
-	if len(p.Items) != len(dns.Desire(m.domain(), m.offer())) {
+	if len(p.Items) != len(dns.DesiredRecords(m.domain(), m.offer())) {
 		t.Errorf("%d items", len(p.Items))
 	}
 	for _, item := range p.Items {

@@ -55,7 +55,7 @@ func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) e
 	if err != nil {
 		return err
 	}
-	if r.Sent, err = p.readSent(readCtx, r, rotated(boxes)); err != nil {
+	if r.Sent, err = p.readSent(readCtx, r, rotateRandomly(boxes)); err != nil {
 		return errors.Join(fmt.Errorf("read trace: %w", err), p.savePartial(ctx, r, boxes))
 	}
 	if err := p.saveReading(ctx, r, boxes); err != nil {
@@ -67,10 +67,10 @@ func (p *pass) countReading(ctx, readCtx context.Context, r sendlimit.Reading) e
 	return nil
 }
 
-// rotated returns the mailboxes rotated by a random offset. The platform is asked for their
+// rotateRandomly returns the mailboxes rotated by a random offset. The platform is asked for their
 // messages in this order. A pass that runs out of time therefore misses different mailboxes than
 // the pass before.
-func rotated(boxes []ports.SendBox) []ports.SendBox {
+func rotateRandomly(boxes []ports.SendBox) []ports.SendBox {
 	if len(boxes) == 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []por
 		}
 		for _, b := range boxes {
 			if before, counted := countOn(b, day.Start); counted || !day.Start.Before(r.From) {
-				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], tally.After(before, b.Address))
+				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], tally.CountAfter(before, b.Address))
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []por
 			if !counted && day.Start.Before(r.From) {
 				continue
 			}
-			atLeast := tally.After(before, b.Address)
+			atLeast := tally.CountAfter(before, b.Address)
 			if atLeast.Partial = true; atLeast.Total() > before.Total() {
 				counts.Boxes[b.ID] = append(counts.Boxes[b.ID], atLeast)
 			}

@@ -173,7 +173,7 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 	fx.advance(sendlimit.MaxInterval)
 	for passes := 0; len(fx.storedBlocked(t)) < len(all); passes++ {
 		fx.advance(sendlimit.MinInterval)
-		if err := fx.Run(t.Context(), fx.owner, fx.id); outcome.Of(err) != outcome.Unknown || passes > 100 {
+		if err := fx.Run(t.Context(), fx.owner, fx.id); outcome.KindOf(err) != outcome.Unknown || passes > 100 {
 			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
 		fx.checkConsistent(t)
@@ -181,7 +181,7 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 	for _, m := range fx.boxes { // the new limit exceeds the partial counts, which may be too low
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
-	if err := fx.run(t); outcome.Of(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
+	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
 		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 	}
 	for _, m := range fx.storedMailboxes(t) {
@@ -192,7 +192,7 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
 	must(t, err)
 	for rows = 1; rows < 4; rows++ {
-		if err := fx.run(t); outcome.Of(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
+		if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
 			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
 		}
 	}
@@ -220,7 +220,7 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 		by := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
 		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + by).Sub(fx.now))
 		for range 2 { // the first pass unblocks ada at the day boundary
-			if err := fx.run(t); outcome.Of(err) != outcome.Unknown {
+			if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown {
 				t.Fatal(err)
 			}
 			fx.fake.Send(fx.id, ada.Address, 20)

@@ -22,7 +22,7 @@ func (fx *fixture) limitService() *limits.Service {
 }
 
 // end ends the policy of a scope.
-func (fx *fixture) end(t *testing.T, scope string) (limits.Ended, error) {
+func (fx *fixture) end(t *testing.T, scope string) (limits.EndResult, error) {
 	t.Helper()
 	if scope == sendlimit.TenantWide {
 		return fx.limitService().End(t.Context(), fx.owner, fx.id, nil, nil)
@@ -107,7 +107,7 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 				lift := fx.fake.Fail(fake.Fault{Method: method, Kind: outcome.Unknown, AfterEffect: after})
 				_, err := fx.end(t, one)
 				lift()
-				if outcome.Of(err) != outcome.Unknown {
+				if outcome.KindOf(err) != outcome.Unknown {
 					t.Fatalf("%s: got %v", method, err)
 				}
 				if pass {

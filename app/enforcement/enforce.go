@@ -48,14 +48,14 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := a.saveChanges(ctx); err != nil {
 		return due, err
 	}
-	return sendlimit.Next(p.Tenant, a.limits, a.boxes, p.day, p.now), err
+	return sendlimit.NextEvaluation(p.Tenant, a.limits, a.boxes, p.day, p.now), err
 }
 
 // reconcileIntents finds out which intents of an interrupted pass took effect, and records them. It
 // runs before the decision. Otherwise a block or an unblock that took effect would get no event
 // when this pass decides differently.
 func (p *pass) reconcileIntents(ctx context.Context) error {
-	intents, done, leaseHeld, err := reconcile.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	intents, done, leaseHeld, err := reconcile.ReconcileIntents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
 	if err := leaseError(leaseHeld, err); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *applier) saveChanges(ctx context.Context) error {
 	for _, change := range a.Changes {
 		switch {
 		case a.unknownOutcome(change):
-			changes.Open = append(changes.Open, change.Box)
+			changes.Open = append(changes.Open, change.MailboxID)
 		case change.Action == sendlimit.Unblocked || a.isListed(change):
 			changes.Done = append(changes.Done, change)
 		}
@@ -125,22 +125,22 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 // isListed reports whether the decision put the mailbox on the list of a rule. It returns false for
 // a missing mailbox and for a scope that was created during this pass.
 func (a *applier) isListed(c sendlimit.Change) bool {
-	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.Lists[c.Scope], c.Event.Address)
+	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }
 
-// reportChanges calls Changed once for each change.
+// reportChanges calls OnChange once for each change.
 func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {
-	if p.Changed == nil {
+	if p.OnChange == nil {
 		return
 	}
 	for _, c := range changes {
-		p.Changed(ctx, c.Action)
+		p.OnChange(ctx, c.Action)
 	}
 }
 
-// reportLag calls Late with the delay of each block.
+// reportLag calls OnBlockDelay with the delay of each block.
 func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
-	if p.Late == nil {
+	if p.OnBlockDelay == nil {
 		return
 	}
 	for _, c := range changes {
@@ -148,7 +148,7 @@ func (p *pass) reportLag(ctx context.Context, changes []sendlimit.Change) {
 			continue
 		}
 		if at, known := p.todayReading.ExceededAt(c.Event.Address, c.Event.Limit, p.day); known {
-			p.Late(ctx, max(0, p.Now().Sub(at)))
+			p.OnBlockDelay(ctx, max(0, p.Now().Sub(at)))
 		}
 	}
 }

@@ -31,9 +31,9 @@ import (
 // Service has the use cases of enforcement events.
 type Service struct {
 	Events ports.EnforcementEvents
-	// Keep is how long events are kept, in whole days. Zero keeps them forever.
-	Keep time.Duration
-	Now  func() time.Time
+	// Retention is how long events are kept, in whole days. Zero keeps them forever.
+	Retention time.Duration
+	Now       func() time.Time
 }
 
 // List returns a page of the account's events. It fails with tenant_not_found when the query names
@@ -42,11 +42,12 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.Even
 	return s.Events.Events(ctx, owner, q)
 }
 
-// Forget deletes the events that are older than Keep. It fails only when the store fails.
-func (s *Service) Forget(ctx context.Context) error {
-	if s.Keep == 0 {
+// DeleteOldEvents deletes the events that are older than Retention. It fails only when the store
+// fails.
+func (s *Service) DeleteOldEvents(ctx context.Context) error {
+	if s.Retention == 0 {
 		return nil
 	}
-	_, err := s.Events.DeleteEvents(ctx, s.Now().Add(-s.Keep))
+	_, err := s.Events.DeleteEvents(ctx, s.Now().Add(-s.Retention))
 	return err
 }

@@ -301,7 +301,7 @@ func (h *history) removeTenant(t *testing.T) {
 	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
 	if !gone.RulesRemoved && len(gone.RemainingRules) > 0 {
-		t.Fatalf("the rules %q remain: %v", gone.RemainingRules, gone.Why)
+		t.Fatalf("the rules %q remain: %v", gone.RemainingRules, gone.Err)
 	}
 	h.gone = true
 }
@@ -395,7 +395,7 @@ func (h *history) checkFinalState(t *testing.T) {
 	}
 	day := sendlimit.DayOf(h.now, h.want.zone)
 	must(t, h.run(t))
-	if h.checkConsistent(t); day.Has(h.now) && h.fake.Effects("Block") != writes {
+	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writes {
 		t.Fatal("unchanged values were written again")
 	}
 	left, err := h.store.Intents(t.Context(), ports.SendRun{Account: h.owner, Tenant: h.id})

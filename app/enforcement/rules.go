@@ -52,7 +52,7 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 // already correct and that the decision does not change. It returns the joined errors of the rules
 // that could not be set.
 func (a *applier) applyRules(ctx context.Context) (err error) {
-	for _, scope := range a.Order(a.ruledScopes) {
+	for _, scope := range a.WriteOrder(a.ruledScopes) {
 		setErr := a.setRule(ctx, scope)
 		if errors.Is(setErr, lease.ErrLost) {
 			return setErr
@@ -98,14 +98,14 @@ func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error)
 func (a *applier) setRule(ctx context.Context, scope string) error {
 	if a.BlocksForFailed(scope, a.failedScopes) {
 		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
-			a.Lists[scope] = list
+			a.BlockLists[scope] = list
 		}
 	}
-	if !a.changesRule(scope) && sendlimit.RuleOf(scope, a.foundRules).Matches(a.Lists[scope]) {
+	if !a.changesRule(scope) && sendlimit.RuleOf(scope, a.foundRules).Matches(a.BlockLists[scope]) {
 		return nil
 	}
 	err := a.block(ctx, scope)
-	if errors.Is(err, fault.MailboxNotFound) || outcome.Of(err) == outcome.NotReady {
+	if errors.Is(err, fault.MailboxNotFound) || outcome.KindOf(err) == outcome.NotReady {
 		return a.blockExisting(ctx, scope, err)
 	}
 	return err
@@ -125,7 +125,7 @@ func (a *applier) changesRule(scope string) bool {
 // block makes one rule block exactly its list. It fails when the rule that the platform returns has
 // a different list.
 func (a *applier) block(ctx context.Context, scope string) error {
-	list := a.Lists[scope]
+	list := a.BlockLists[scope]
 	return a.callWithRenewedLease(ctx, func(ctx context.Context) error {
 		r, err := a.platform.Block(ctx, scope, list)
 		if err == nil && !slices.Equal(r.Blocks(), list) && len(r.Blocks())+len(list) > 0 {
@@ -150,13 +150,13 @@ func (a *applier) blockExisting(ctx context.Context, scope string, cause error) 
 	}); err != nil {
 		return err
 	}
-	all := a.Lists[scope]
+	all := a.BlockLists[scope]
 	rest := slices.DeleteFunc(slices.Clone(all), func(address string) bool { return !existing[strings.ToLower(address)] })
 	if len(rest) == len(all) {
 		return cause // the platform lists every mailbox and still refuses the list
 	}
 	a.rememberMissing(all, rest)
-	a.Lists[scope] = rest
+	a.BlockLists[scope] = rest
 	if err := a.unblockMissing(ctx, all, rest); err != nil {
 		return err
 	}

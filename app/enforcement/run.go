@@ -33,13 +33,13 @@ type Runner struct {
 	Platform ports.MailPlatform
 	Now      func() time.Time
 	Lease    time.Duration // defaults to 30 s
-	// Late, if set, is called for each blocked mailbox. lag is the time between the message that
-	// exceeded the limit and the block.
-	Late func(ctx context.Context, lag time.Duration)
-	// Changed, if set, is called for each mailbox that was blocked or unblocked.
-	Changed func(ctx context.Context, a sendlimit.Action)
-	// Ended, if set, is called with the result of each pass.
-	Ended func(ctx context.Context, err error)
+	// OnBlockDelay, if set, is called for each blocked mailbox. lag is the time between the message
+	// that exceeded the limit and the block.
+	OnBlockDelay func(ctx context.Context, lag time.Duration)
+	// OnChange, if set, is called for each mailbox that was blocked or unblocked.
+	OnChange func(ctx context.Context, a sendlimit.Action)
+	// OnPassEnd, if set, is called with the result of each pass.
+	OnPassEnd func(ctx context.Context, err error)
 	// OnlyLimited excludes tenants without a limit from sweeps, so their messages are not counted.
 	// The sandbox sets it, so that its journal of platform calls shows only the calls that a limit
 	// needs.
@@ -100,12 +100,12 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 	if errors.Is(err, lease.ErrLost) || errors.Is(err, fault.TenantNotFound) {
 		return nil
 	}
-	if r.Ended != nil {
-		r.Ended(ctx, err)
+	if r.OnPassEnd != nil {
+		r.OnPassEnd(ctx, err)
 	}
 	if err != nil {
 		due = p.retryAt(ctx)
-		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform, Now: r.Now}.Notice(ctx, owner, id, err)
+		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform, Now: r.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
 	releaseErr := reconcile.Store(ctx, func(ctx context.Context) error {
 		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)
@@ -155,7 +155,7 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 // cancelled when the lease expires.
 func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
-		return p.lease.Guard(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
+		return p.lease.GuardWrite(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
 	})
 }
 

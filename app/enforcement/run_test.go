@@ -241,7 +241,7 @@ func TestBlockAndUnblock(t *testing.T) {
 		t.Fatalf("at its limit: %+v", fx.storedMailboxes(t)[0])
 	}
 	var late []time.Duration
-	fx.Late = func(_ context.Context, lag time.Duration) { late = append(late, lag) }
+	fx.OnBlockDelay = func(_ context.Context, lag time.Duration) { late = append(late, lag) }
 	fx.fake.Send(fx.id, ada, 1)
 	for range 3 { // later passes write nothing
 		must(t, fx.run(t))

@@ -55,7 +55,7 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 		}
 		defer func() { <-slots }()
 		err := r.Run(ctx, w.Account, tenant.GUID(w.ID))
-		if outcome.Of(err) != 0 {
+		if outcome.KindOf(err) != 0 {
 			return nil // the tenant is due again soon
 		}
 		return err
@@ -104,14 +104,14 @@ func (r *Runner) RunAll(ctx context.Context) error {
 	r.runAllLock.Lock()
 	defer r.runAllLock.Unlock()
 	until := r.Now().Add(longestDelay)
-	all, err := r.Runs.DueTenants(ctx, until, 1<<30)
+	dueTenants, err := r.Runs.DueTenants(ctx, until, 1<<30)
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(all))
+	errs := make([]error, len(dueTenants))
 	slots := make(chan struct{}, ParallelPasses)
 	var wg panics.Group
-	for n, d := range all {
+	for n, d := range dueTenants {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()

@@ -96,7 +96,7 @@ func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	ended := 0
-	fx.Ended = func(_ context.Context, err error) {
+	fx.OnPassEnd = func(_ context.Context, err error) {
 		if err != nil {
 			ended++
 		}
@@ -188,7 +188,7 @@ func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
-				if err := r.Run(t.Context(), "", guid); outcome.Of(err) != outcome.Down {
+				if err := r.Run(t.Context(), "", guid); outcome.KindOf(err) != outcome.Down {
 					t.Errorf("a pass: %v", err)
 				}
 			})

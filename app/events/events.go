@@ -17,10 +17,10 @@ import (
 // Service has the use cases of the logs of events.
 type Service struct {
 	Events ports.EventLogs
-	// Keep is how long events are kept, in whole days. Zero keeps them forever.
-	Keep time.Duration
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Retention is how long events are kept, in whole days. Zero keeps them forever.
+	Retention time.Duration
+	Now       func() time.Time
+	Log       *slog.Logger
 
 	watch watch
 }
@@ -37,7 +37,7 @@ func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQ
 	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for woken := true; len(page.Events) == 0 && woken; {
-		if err := idle(func() { woken = s.wait(waitCtx, owner, page.Next) }); err != nil {
+		if err := idle(func() { woken = s.waitForEvent(waitCtx, owner, page.Next) }); err != nil {
 			return ports.LogPage{}, err
 		}
 		q.After = page.Next
@@ -54,11 +54,12 @@ func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int
 	return last[owner], err
 }
 
-// Forget deletes the events that are older than Keep. It fails only when the store fails.
-func (s *Service) Forget(ctx context.Context) error {
-	if s.Keep == 0 {
+// DeleteOldEvents deletes the events that are older than Retention. It fails only when the store
+// fails.
+func (s *Service) DeleteOldEvents(ctx context.Context) error {
+	if s.Retention == 0 {
 		return nil
 	}
-	_, err := s.Events.DropEvents(ctx, s.Now().Add(-s.Keep))
+	_, err := s.Events.DropEvents(ctx, s.Now().Add(-s.Retention))
 	return err
 }

@@ -38,14 +38,14 @@ type waiter struct {
 	woken chan bool // receives eventArrived or endedWithoutEvent
 }
 
-// wait returns true when the account's log has an event after the position after. It returns false
-// when ctx ends or the service stops.
-func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64) bool {
+// waitForEvent returns true when the account's log has an event after the position after. It
+// returns false when ctx ends or the service stops.
+func (s *Service) waitForEvent(ctx context.Context, owner access.AccountID, after int64) bool {
 	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
 	if !s.addWaiter(self) {
 		return false
 	}
-	defer s.watch.remove(self)
+	defer s.watch.removeWaiter(self)
 	select {
 	case woken := <-self.woken:
 		return woken
@@ -66,23 +66,23 @@ func (s *Service) addWaiter(added *waiter) bool {
 	if len(w.waiters) == 0 {
 		served := map[*waiter]bool{}
 		w.waiters = served
-		panics.Go(func() { s.poll(served) }, func(e *panics.Error) {
+		panics.Go(func() { s.pollLogs(served) }, func(e *panics.Error) {
 			s.Log.Error("panic", "type", e.Type, "stack", e.Stack)
-			w.end()
+			w.endWaits()
 		})
 	}
 	w.waiters[added] = true
 	return true
 }
 
-func (w *watch) remove(ended *waiter) {
+func (w *watch) removeWaiter(ended *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.waiters, ended)
 }
 
-// end ends the waits of all waiters without an event.
-func (w *watch) end() {
+// endWaits ends the waits of all waiters without an event.
+func (w *watch) endWaits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for waiting := range w.waiters {
@@ -96,7 +96,7 @@ func (s *Service) Stop() {
 	s.watch.mu.Lock()
 	s.watch.stopped = true
 	s.watch.mu.Unlock()
-	s.watch.end()
+	s.watch.endWaits()
 }
 
 // wake ends the wait of a waiter, unless it has ended already.
@@ -107,9 +107,9 @@ func (self *waiter) wake(woken bool) {
 	}
 }
 
-// poll wakes the callers whose logs have grown, until no caller waits. After an error of the store
-// it tries again at the next tick.
-func (s *Service) poll(served map[*waiter]bool) {
+// pollLogs wakes the callers whose logs have grown, until no caller waits. After an error of the
+// store it tries again at the next tick.
+func (s *Service) pollLogs(served map[*waiter]bool) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for ; ; <-tick.C {

@@ -28,7 +28,7 @@ func (fx *fixture) walk(t *testing.T, s *integrations.Service, provider string) 
 	all, err := s.List(t.Context(), fx.acc.ID)
 	must(t, err)
 	if len(all) == 0 {
-		v, err := s.Create(t.Context(), integrations.New{Account: fx.acc.ID, Provider: provider, Name: "x", APIKey: secret.New("key")}, nil)
+		v, err := s.Create(t.Context(), integrations.NewIntegration{Account: fx.acc.ID, Provider: provider, Name: "x", APIKey: secret.New("key")}, nil)
 		if err != nil {
 			return err
 		}
@@ -51,13 +51,13 @@ func (fx *fixture) walk(t *testing.T, s *integrations.Service, provider string) 
 
 func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) error {
 	t.Helper()
-	b, err := s.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+	b, err := s.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	if err != nil {
 		return err
 	}
 	fx.at(t, id).Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	fx.wait(4 * time.Second)
-	got, err := s.Status(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
+	got, err := s.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
 	if err == nil && got.Status != integration.SessionConnected {
 		t.Fatalf("%+v", got)
 	}
@@ -110,9 +110,9 @@ func (fx *fixture) converges(t *testing.T, provider string) {
 	}
 }
 
-// TestSameRequestAfterACrashBegins crashes a request at every step of Begin. When the lease of its
-// Idempotency-Key has ended, the repeated request begins a session, unless the answer with the link
-// was already stored.
+// TestSameRequestAfterACrashBegins crashes a request at every step of BeginSignIn. When the lease
+// of its Idempotency-Key has ended, the repeated request begins a session, unless the answer with
+// the link was already stored.
 func TestSameRequestAfterACrashBegins(t *testing.T) {
 	fx := newFixture(t)
 	for _, after := range []bool{false, true} {
@@ -120,13 +120,13 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 			fx.switchAccount(t)
 			id := fx.integrate(t, "instantly")
 			l := fake.NewCrashingProcess(steps, after)
-			_, err := fx.crashingService(l).Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+			_, err := fx.crashingService(l).BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 			if finished = !l.Dead(); finished {
 				must(t, err)
 				continue
 			}
 			fx.wait(15 * time.Second)
-			_, err = fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+			_, err = fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 			if opened := after && steps == 3; opened != errors.Is(err, fault.SessionActive) || !opened && err != nil {
 				t.Errorf("step %d, after its effect %v: %v", steps, after, err)
 			}

@@ -19,8 +19,8 @@ import (
 // credential fails the test, Create stores nothing. Create fails with unknown_provider,
 // invalid_request, provider_credential_rejected, an error of integration.Reach.Choose, or an error
 // of the platform.
-func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[View]) (View, error) {
-	credential, err := s.Platforms.Read(ctx, input.Provider, input.APIKey)
+func (s *Service) Create(ctx context.Context, input NewIntegration, answer ports.Answer[View]) (View, error) {
+	credential, err := s.Platforms.ParseCredential(ctx, input.Provider, input.APIKey)
 	if err != nil {
 		return View{}, err
 	}
@@ -43,19 +43,19 @@ func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[Vie
 
 // testCredential tests a credential and returns its workspace. The workspace is the one that the
 // input names, else the one in the credential, else the choice of integration.Reach.Choose.
-func (s *Service) testCredential(ctx context.Context, input New, credential secret.Credential) (integration.Workspace, error) {
+func (s *Service) testCredential(ctx context.Context, input NewIntegration, credential secret.Credential) (integration.Workspace, error) {
 	workspaceID := input.WorkspaceID
 	if workspaceID == "" {
 		workspaceID = credential.Settings[workspaceField]
 	}
-	reach, err := check(ctx, s.Platforms.For(input.Provider, withWorkspace(credential, workspaceID)))
+	reach, err := checkCredential(ctx, s.Platforms.For(input.Provider, withWorkspace(credential, workspaceID)))
 	if err != nil {
-		return integration.Workspace{}, nameCredential(translateError(err))
+		return integration.Workspace{}, nameCredentialField(translateError(err))
 	}
 	return reach.Choose(input.Provider, workspaceID)
 }
 
-func check(ctx context.Context, platform ports.SendingPlatform) (reach integration.Reach, err error) {
+func checkCredential(ctx context.Context, platform ports.SendingPlatform) (reach integration.Reach, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		reach, err = platform.Check(ctx)
 		return err
@@ -63,13 +63,13 @@ func check(ctx context.Context, platform ports.SendingPlatform) (reach integrati
 	return reach, err
 }
 
-// nameCredential adds the name of the invalid field, api_key, to an invalid_request of the
+// nameCredentialField adds the name of the invalid field, api_key, to an invalid_request of the
 // platform. It returns any other error unchanged.
-func nameCredential(err error) error {
-	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
+func nameCredentialField(err error) error {
+	if outcome.KindOf(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err
 	}
-	detail := fault.Of(err).Detail
+	detail := fault.ErrorOf(err).Detail
 	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
 }
 
@@ -78,7 +78,7 @@ func (s *Service) add(ctx context.Context, i integration.Integration, credential
 	if err != nil {
 		return View{}, err
 	}
-	view := s.view(ctx, i)
+	view := s.newView(ctx, i)
 	completion, err := answer.Completion(view)
 	if err != nil {
 		return View{}, err

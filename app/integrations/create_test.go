@@ -22,7 +22,7 @@ import (
 
 func TestCreateTestsAndStores(t *testing.T) {
 	fx := newFixture(t)
-	v, err := fx.Create(t.Context(), integrations.New{Account: fx.acc.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)}, nil)
+	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.acc.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)}, nil)
 	must(t, err)
 	want := integrations.View{
 		Integration: integration.Integration{
@@ -80,7 +80,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"instantly", "{s3cret", fault.InvalidRequest},
 		{"lemlist", "s3cret", fault.UnknownProvider},
 	} {
-		_, err := fx.Create(t.Context(), integrations.New{Account: fx.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)}, nil)
+		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)}, nil)
 		f := refused(t, err, tt.want)
 		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
 			t.Errorf("the error names %v", f.Fields)
@@ -106,7 +106,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 		fx.platforms.AddWorkspace("plusvibe", "many", workspace, at[workspace])
 	}
 	create := func(workspace string) (integrations.View, error) {
-		return fx.Create(t.Context(), integrations.New{Account: fx.acc.ID, Provider: "plusvibe", Name: "x", APIKey: secret.New("many"), WorkspaceID: workspace}, nil)
+		return fx.Create(t.Context(), integrations.NewIntegration{Account: fx.acc.ID, Provider: "plusvibe", Name: "x", APIKey: secret.New("many"), WorkspaceID: workspace}, nil)
 	}
 	for _, asked := range []string{"", "c"} {
 		_, err := create(asked)
@@ -182,8 +182,8 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	must(t, fx.store.RemoveIntegration(t.Context(), fx.acc.ID, id, nil))
 	for _, i := range []integration.Integration{other, same, moved} {
 		must(t, fx.store.AddIntegration(t.Context(), i, sealed, nil))
-		var unreadable integrations.Unreadable
-		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.Of(err).Code != fault.InternalError {
+		var unreadable integrations.UnreadableError
+		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
 			t.Errorf("%+v: %v", i, err)
 		}
 	}

@@ -31,15 +31,15 @@ func (s *Service) seal(i integration.Integration, credential secret.Credential) 
 }
 
 // openPlatform decrypts the integration's credential and returns a client of the platform that uses
-// the credential. It fails with Unreadable.
+// the credential. It fails with UnreadableError.
 func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
 	plain, err := s.Sealer.Open(sealed, associatedData(i))
 	if err != nil {
-		return nil, Unreadable{i.ID, err}
+		return nil, UnreadableError{i.ID, err}
 	}
 	credential, err := secret.DecodeCredential(plain)
 	if err != nil {
-		return nil, Unreadable{i.ID, err}
+		return nil, UnreadableError{i.ID, err}
 	}
 	return s.Platforms.For(i.Provider, withWorkspace(credential, i.Workspace.ID)), nil
 }
@@ -73,17 +73,17 @@ func fieldNames(c secret.Credential) []string {
 	return names
 }
 
-// Unreadable is the error for an integration whose credential cannot be decrypted, for example
+// UnreadableError is the error for an integration whose credential cannot be decrypted, for example
 // after the keyset was lost.
-type Unreadable struct {
+type UnreadableError struct {
 	Integration string
 	Cause       error
 }
 
 // Error names the integration and the cause.
-func (u Unreadable) Error() string {
+func (u UnreadableError) Error() string {
 	return "the credential of integration " + u.Integration + " cannot be read: " + u.Cause.Error()
 }
 
 // Unwrap returns the error of the sealer.
-func (u Unreadable) Unwrap() error { return u.Cause }
+func (u UnreadableError) Unwrap() error { return u.Cause }

@@ -23,39 +23,39 @@ import (
 // It fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or another error of the platform. If the account exists and the
 // integration cannot remove accounts, it fails with capability_not_supported.
-func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[Disconnected]) (Disconnected, error) {
+func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[DisconnectResult]) (DisconnectResult, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
-		return Disconnected{}, err
+		return DisconnectResult{}, err
 	}
 	e, err := s.Connections.EligibleMailbox(ctx, owner, i.ID, mailboxID)
 	if err != nil {
-		return Disconnected{}, err
+		return DisconnectResult{}, err
 	}
 	if e.Connection.ID == "" || e.Connection.Status == integration.ConnectionDisconnected {
-		return Disconnected{IntegrationID: i.ID, MailboxID: e.Mailbox.ID}, nil
+		return DisconnectResult{IntegrationID: i.ID, MailboxID: e.Mailbox.ID}, nil
 	}
 	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
-		return Disconnected{}, err
+		return DisconnectResult{}, err
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, answer: answer}
 	began := s.now()
-	d, err := r.run(ctx)
+	d, err := r.disconnect(ctx)
 	return d, s.recordRejection(ctx, i, began, err)
 }
 
-// EndAll disconnects a mailbox from all integrations of the account, because the mailbox is about
-// to be removed. If an integration lacks the capability to remove accounts, or the platform rejects
-// its credential, the account stays at the platform and EndAll does not fail.
-func (s *Service) EndAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
-	all, err := s.Integrations.Integrations(ctx, owner)
+// DisconnectAll disconnects a mailbox from all integrations of the account, because the mailbox is
+// about to be removed. If an integration lacks the capability to remove accounts, or the platform
+// rejects its credential, the account stays at the platform and DisconnectAll does not fail.
+func (s *Service) DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
+	integrations, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {
 		return err
 	}
-	for _, i := range all {
+	for _, i := range integrations {
 		_, err := s.Disconnect(ctx, owner, i.ID, mailboxID, nil)
 		for _, ignored := range []error{fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing, fault.CredentialRejected} {
 			if errors.Is(err, ignored) {
@@ -74,51 +74,51 @@ type removal struct {
 	*Service
 	platform    ports.SendingPlatform
 	integration integration.Integration
-	eligible    integration.Eligible
+	eligible    integration.EligibleMailbox
 	connection  integration.Connection // as stored
-	answer      ports.Answer[Disconnected]
+	answer      ports.Answer[DisconnectResult]
 }
 
-func (r *removal) run(ctx context.Context) (Disconnected, error) {
+func (r *removal) disconnect(ctx context.Context) (DisconnectResult, error) {
 	found, err := fetchAccount(ctx, r.platform, r.eligible.Address())
 	if err != nil {
-		return Disconnected{}, err
+		return DisconnectResult{}, err
 	}
 	id := found.ID
 	if id == "" {
 		id = r.connection.AccountID // the platform may not show the account yet
 	}
-	canRemove := r.view(ctx, r.integration).Capabilities.MailboxDisconnect
+	canRemove := r.newView(ctx, r.integration).Capabilities.MailboxDisconnect
 	switch {
 	case found.Exists() && !canRemove:
-		return Disconnected{}, fault.CapabilityMissing.With("this integration cannot remove accounts from the platform, and the mailbox still has one there")
+		return DisconnectResult{}, fault.CapabilityMissing.With("this integration cannot remove accounts from the platform, and the mailbox still has one there")
 	case id == "" || !canRemove:
-		return r.finish(ctx, false)
+		return r.storeDisconnected(ctx, false)
 	}
 	return r.removeAccount(ctx, id)
 }
 
 // removeAccount removes the account at the platform. It first stores the connection as
 // `disconnecting`, unless the mailbox is connected through a different integration.
-func (r *removal) removeAccount(ctx context.Context, id string) (Disconnected, error) {
+func (r *removal) removeAccount(ctx context.Context, id string) (DisconnectResult, error) {
 	before := r.connection
-	if !r.eligible.Elsewhere {
+	if !r.eligible.HeldElsewhere {
 		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting), nil); err != nil {
-			return Disconnected{}, err
+			return DisconnectResult{}, err
 		}
 	}
 	err := r.remove(ctx, id)
 	switch {
 	case err == nil:
-		return r.finish(ctx, true)
+		return r.storeDisconnected(ctx, true)
 	case outcome.ChangedNothing(err):
 		before.UpdatedAt = r.now()
 		if saveErr := r.save(ctx, before, nil); saveErr != nil {
-			return Disconnected{}, saveErr
+			return DisconnectResult{}, saveErr
 		}
-		return Disconnected{}, err
+		return DisconnectResult{}, err
 	default:
-		return Disconnected{}, fault.ProviderTimeout.With("it is not known whether the account was removed; repeat the request, or refresh the integration")
+		return DisconnectResult{}, fault.ProviderTimeout.With("it is not known whether the account was removed; repeat the request, or refresh the integration")
 	}
 }
 
@@ -153,15 +153,15 @@ func (r *removal) withStatus(status integration.ConnectionStatus) integration.Co
 	return c
 }
 
-// finish stores the connection as disconnected, together with the answer.
-func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error) {
-	d := Disconnected{IntegrationID: r.integration.ID, MailboxID: r.eligible.Mailbox.ID, Removed: removed}
+// storeDisconnected stores the connection as disconnected, together with the answer.
+func (r *removal) storeDisconnected(ctx context.Context, removed bool) (DisconnectResult, error) {
+	d := DisconnectResult{IntegrationID: r.integration.ID, MailboxID: r.eligible.Mailbox.ID, Removed: removed}
 	completion, err := r.answer.Completion(d)
 	if err != nil {
-		return Disconnected{}, err
+		return DisconnectResult{}, err
 	}
-	if err := r.save(ctx, r.connection.Gone("", r.now()), completion); err != nil {
-		return Disconnected{}, err
+	if err := r.save(ctx, r.connection.WithoutAccount("", r.now()), completion); err != nil {
+		return DisconnectResult{}, err
 	}
 	return d, nil
 }

@@ -47,25 +47,25 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	refused(t, err, fault.IntegrationNotFound)
 }
 
-// TestEndAllDisconnectsTheMailbox checks that EndAll ends the connection of one mailbox, and that
-// it fails if the platform does not answer.
-func TestEndAllDisconnectsTheMailbox(t *testing.T) {
+// TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of one
+// mailbox, and that it fails if the platform does not answer.
+func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	fx.connect(t, id, fx.anna)
 	lift := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
-	refused(t, fx.EndAll(t.Context(), fx.acc.ID, fx.anna.ID), fault.ProviderUnavailable)
+	refused(t, fx.DisconnectAll(t.Context(), fx.acc.ID, fx.anna.ID), fault.ProviderUnavailable)
 	lift()
-	must(t, fx.EndAll(t.Context(), fx.bob.ID, fx.anna.ID))
+	must(t, fx.DisconnectAll(t.Context(), fx.bob.ID, fx.anna.ID))
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 	for range 2 {
-		must(t, fx.EndAll(t.Context(), fx.acc.ID, fx.anna.ID))
+		must(t, fx.DisconnectAll(t.Context(), fx.acc.ID, fx.anna.ID))
 		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(fx.instantly.Held()) != 0 {
 			t.Errorf("%+v, held %v", c, fx.instantly.Held())
 		}
 	}
 	fx.connect(t, second, fx.anna)
-	must(t, fx.EndAll(t.Context(), fx.acc.ID, stranger))
+	must(t, fx.DisconnectAll(t.Context(), fx.acc.ID, stranger))
 	fx.requireStatus(t, second, fx.anna, integration.ConnectionConnected)
 }
 
@@ -178,7 +178,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			if tt.status != integration.ConnectionDisconnecting {
 				return
 			}
-			_, err = fx.Begin(t.Context(), fx.acc, second, fx.anna.ID, nil)
+			_, err = fx.BeginSignIn(t.Context(), fx.acc, second, fx.anna.ID, nil)
 			refused(t, err, fault.ConnectedElsewhere)
 			_, counts, err := fx.Get(t.Context(), fx.acc.ID, id)
 			if err != nil || counts.Other != 1 {
@@ -218,7 +218,7 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	fx.wait(time.Minute)
 	fx.status(t, b, integration.SessionFailed)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-	_, err = fx.Begin(t.Context(), fx.acc, second, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.acc, second, fx.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
 	fx.connect(t, id, fx.anna)
 }

@@ -86,7 +86,7 @@ func (fx *fixture) service(i ports.Integrations, c ports.Connections, p ports.Se
 	return &integrations.Service{
 		Integrations: i, Connections: c, Tenants: fx.store, Platforms: p, Sealer: fx.sealer, Queue: fx.wakeups,
 		Random: rand.Reader, Now: func() time.Time { return fx.clock },
-		Drift: func(_ string, kind integration.Drift) { fx.drifts = append(fx.drifts, kind) },
+		OnDrift: func(_ string, kind integration.Drift) { fx.drifts = append(fx.drifts, kind) },
 	}
 }
 
@@ -135,14 +135,14 @@ func (fx *fixture) integrate(t *testing.T, provider string) string {
 
 func (fx *fixture) integrateFor(t *testing.T, acc access.Account, provider string) string {
 	t.Helper()
-	v, err := fx.Create(t.Context(), integrations.New{Account: acc.ID, Provider: provider, Name: provider, APIKey: secret.New("key")}, nil)
+	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: acc.ID, Provider: provider, Name: provider, APIKey: secret.New("key")}, nil)
 	must(t, err)
 	return v.ID
 }
 
-func (fx *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integrations.Begun {
+func (fx *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integrations.StartedSession {
 	t.Helper()
-	b, err := fx.Begin(t.Context(), fx.acc, id, m.ID, nil)
+	b, err := fx.BeginSignIn(t.Context(), fx.acc, id, m.ID, nil)
 	must(t, err)
 	return b
 }
@@ -164,10 +164,10 @@ func (fx *fixture) at(t *testing.T, id string) *fake.SendingPlatform {
 }
 
 // status reads a session after the minimum interval between two platform checks.
-func (fx *fixture) status(t *testing.T, b integrations.Begun, want integration.SessionStatus) integration.Session {
+func (fx *fixture) status(t *testing.T, b integrations.StartedSession, want integration.SessionStatus) integration.Session {
 	t.Helper()
 	fx.wait(4 * time.Second)
-	s, err := fx.Status(t.Context(), fx.acc.ID, b.Integration.ID, b.Session.MailboxID, b.Session.ID)
+	s, err := fx.SessionStatus(t.Context(), fx.acc.ID, b.Integration.ID, b.Session.MailboxID, b.Session.ID)
 	must(t, err)
 	if s.Status != want {
 		t.Fatalf("the session is %+v, want %s", s, want)
@@ -175,7 +175,7 @@ func (fx *fixture) status(t *testing.T, b integrations.Begun, want integration.S
 	return s
 }
 
-func (fx *fixture) refresh(t *testing.T, id string) integrations.Refreshed {
+func (fx *fixture) refresh(t *testing.T, id string) integrations.RefreshResult {
 	t.Helper()
 	fx.wait(time.Second)
 	r, err := fx.Refresh(t.Context(), fx.acc.ID, id, nil)
@@ -224,11 +224,11 @@ func (fx *fixture) sweep(t *testing.T, kind string) {
 // refused checks that an error has a published code and does not contain the credential.
 func refused(t *testing.T, err error, want fault.Code) *fault.Error {
 	t.Helper()
-	if fault.Of(err).Code != want {
+	if fault.ErrorOf(err).Code != want {
 		t.Fatalf("%v, want %s", err, want.Name)
 	}
 	if strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("%v contains the credential", err)
 	}
-	return fault.Of(err)
+	return fault.ErrorOf(err)
 }

@@ -42,9 +42,9 @@ type Service struct {
 	Queue        ports.Queue
 	Random       io.Reader
 	Now          func() time.Time
-	// Drift, if set, is called for each change that a refresh detects and that no request caused.
+	// OnDrift, if set, is called for each change that a refresh detects and that no request caused.
 	// It is for metrics: the arguments contain no customer data.
-	Drift func(provider string, kind integration.Drift)
+	OnDrift func(provider string, kind integration.Drift)
 	// Limit bounds the work of one request. It defaults to 55 s.
 	Limit time.Duration
 
@@ -52,8 +52,8 @@ type Service struct {
 	reserving sync.Map     // the mailboxes for which reserve runs; the key is [2]string{integration id, mailbox id}
 }
 
-// New is the input of Create.
-type New struct {
+// NewIntegration is the input of Create.
+type NewIntegration struct {
 	Account  access.AccountID
 	Provider string
 	Name     string
@@ -70,16 +70,16 @@ type View struct {
 	Capabilities integration.Capabilities
 }
 
-// Tested is the result of Test: the integration with the new Status and LastTestedAt.
-type Tested struct {
+// TestResult is the result of Test: the integration with the new Status and LastTestedAt.
+type TestResult struct {
 	integration.Integration
 
 	// Message describes the result in words that a user may see.
 	Message string
 }
 
-// Begun is a session that waits for a person to sign in.
-type Begun struct {
+// StartedSession is a session that waits for a person to sign in.
+type StartedSession struct {
 	Integration integration.Integration
 	Mailbox     string // address of the mailbox
 	Session     integration.Session
@@ -93,8 +93,8 @@ const (
 	RefreshPartial   = "partial" // the listing was interrupted; no connection was changed
 )
 
-// Refreshed is the result of Refresh.
-type Refreshed struct {
+// RefreshResult is the result of Refresh.
+type RefreshResult struct {
 	IntegrationID string
 	Provider      string
 	integration.Tally
@@ -102,8 +102,8 @@ type Refreshed struct {
 	Status string
 }
 
-// Disconnected is the result of Disconnect: the mailbox has no account at the platform.
-type Disconnected struct {
+// DisconnectResult is the result of Disconnect: the mailbox has no account at the platform.
+type DisconnectResult struct {
 	IntegrationID string
 	MailboxID     string
 	// Removed is false when there was no account to remove.
@@ -121,19 +121,19 @@ func (s *Service) newID(now time.Time) (string, error) {
 	return ident.New(now, random), nil
 }
 
-func (s *Service) view(ctx context.Context, i integration.Integration) View {
+func (s *Service) newView(ctx context.Context, i integration.Integration) View {
 	return View{i, s.Platforms.Capabilities(ctx, i.Provider, i.CredentialFields)}
 }
 
 // List returns the account's integrations, newest first.
 func (s *Service) List(ctx context.Context, owner access.AccountID) ([]View, error) {
-	all, err := s.Integrations.Integrations(ctx, owner)
+	stored, err := s.Integrations.Integrations(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	views := make([]View, 0, len(all))
-	for _, i := range all {
-		views = append(views, s.view(ctx, i))
+	views := make([]View, 0, len(stored))
+	for _, i := range stored {
+		views = append(views, s.newView(ctx, i))
 	}
 	return views, nil
 }
@@ -146,12 +146,12 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (V
 		return View{}, integration.Counts{}, err
 	}
 	counts, err := s.Connections.ConnectionCounts(ctx, owner, id)
-	return s.view(ctx, i), counts, err
+	return s.newView(ctx, i), counts, err
 }
 
 // Mailboxes returns the mailboxes that tenantry created, with their connections through the
 // integration. It fails with integration_not_found.
-func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id string) ([]integration.Eligible, error) {
+func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id string) ([]integration.EligibleMailbox, error) {
 	return s.Connections.Eligible(ctx, owner, id)
 }
 

@@ -26,11 +26,11 @@ type signInRace struct {
 	*fixture
 	t       *testing.T
 	id      string // the id of the integration
-	earlier integrations.Begun
+	earlier integrations.StartedSession
 	checks  int  // how often the platform was asked for the earlier session
 	seen    bool // the platform answered that the earlier session succeeded
-	begun   []integrations.Begun
-	refusal error // of a Begin after an answer of the platform
+	begun   []integrations.StartedSession
+	refusal error // of a BeginSignIn after an answer of the platform
 }
 
 func newSignInRace(t *testing.T) *signInRace {
@@ -83,7 +83,7 @@ func (p watchedPlatform) SignIn(ctx context.Context, session string) (integratio
 // init begins a sign-in, as a request with its own Idempotency-Key does.
 func (r *signInRace) init(ctx context.Context) error {
 	answered := false
-	b, err := r.Begin(context.WithValue(ctx, answeredKey{}, &answered), r.acc, r.id, r.anna.ID, nil)
+	b, err := r.BeginSignIn(context.WithValue(ctx, answeredKey{}, &answered), r.acc, r.id, r.anna.ID, nil)
 	switch {
 	case err == nil:
 		r.begun = append(r.begun, b)
@@ -103,7 +103,7 @@ func (r *signInRace) signInAtPlatform(ctx context.Context) error {
 }
 
 func (r *signInRace) poll(ctx context.Context) error {
-	_, err := r.Status(ctx, r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
+	_, err := r.SessionStatus(ctx, r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	return err
 }
 

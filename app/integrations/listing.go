@@ -24,7 +24,7 @@ const (
 // only the accounts of mailboxes, so its memory does not grow with the platform's list.
 type listing struct {
 	platform       ports.SendingPlatform
-	indexByAddress map[string]int        // index into found by folded address
+	indexByAddress map[string]int        // indexAddress into found by folded address
 	found          []integration.Account // the account of each mailbox, zero if there is none
 	pages          int                   // pages read so far
 	now            func() time.Time
@@ -34,21 +34,21 @@ type listing struct {
 	seenCursors map[string]bool
 }
 
-func newListing(mailboxes []integration.Eligible) *listing {
+func newListing(mailboxes []integration.EligibleMailbox) *listing {
 	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
 	// If the address of one mailbox is the principal name of another, the address wins.
 	for i, e := range mailboxes {
-		l.index(e.Mailbox.PrincipalName, i)
+		l.indexAddress(e.Mailbox.PrincipalName, i)
 	}
 	for i, e := range mailboxes {
-		l.index(e.Mailbox.Address, i)
+		l.indexAddress(e.Mailbox.Address, i)
 	}
 	return l
 }
 
-func (l *listing) index(address string, i int) {
+func (l *listing) indexAddress(address string, i int) {
 	if address != "" {
-		l.indexByAddress[integration.Fold(address)] = i
+		l.indexByAddress[integration.FoldAddress(address)] = i
 	}
 }
 
@@ -56,12 +56,12 @@ func (l *listing) index(address string, i int) {
 // repeats a cursor.
 func (l *listing) readAll(ctx context.Context) error {
 	for {
-		page, err := l.page(ctx, l.cursor)
+		page, err := l.readPage(ctx, l.cursor)
 		if err != nil {
 			return err
 		}
 		l.pages++
-		l.match(page.Accounts)
+		l.matchAccounts(page.Accounts)
 		if page.Next == "" {
 			return nil
 		}
@@ -72,20 +72,20 @@ func (l *listing) readAll(ctx context.Context) error {
 	}
 }
 
-// match keeps the accounts that belong to mailboxes. If two accounts have the same address, match
-// keeps the connected account.
-func (l *listing) match(accounts []integration.Account) {
+// matchAccounts keeps the accounts that belong to mailboxes. If two accounts have the same address,
+// matchAccounts keeps the connected account.
+func (l *listing) matchAccounts(accounts []integration.Account) {
 	for _, a := range accounts {
-		i, matches := l.indexByAddress[integration.Fold(a.Address)]
+		i, matches := l.indexByAddress[integration.FoldAddress(a.Address)]
 		if matches && a.Exists() && l.found[i].State != integration.AccountConnected {
 			l.found[i] = a
 		}
 	}
 }
 
-// page reads one page. If the platform throttles a page after the first, page waits and retries
-// while the deadline allows it, because a new listing would take longer.
-func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
+// readPage reads one page. If the platform throttles a page after the first, readPage waits and
+// retries while the deadline allows it, because a new listing would take longer.
+func (l *listing) readPage(ctx context.Context, cursor string) (page integration.Page, err error) {
 	retry := reconcile.Once
 	if l.pages > 0 {
 		retry.ThrottleReserve = minPageTime
@@ -111,7 +111,7 @@ const (
 type accountRead struct {
 	*listing // nil before the read has started
 
-	mailboxes []integration.Eligible
+	mailboxes []integration.EligibleMailbox
 	began     time.Time
 	// resumable is true if a later refresh may continue the read.
 	resumable bool
@@ -120,8 +120,8 @@ type accountRead struct {
 }
 
 // continueAfter reports whether a later refresh is to continue the read, and after which pause.
-func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later bool) {
-	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.Of(r.cause) != outcome.Throttled {
+func (r *accountRead) continueAfter(now time.Time) (after time.Duration, willContinue bool) {
+	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.KindOf(r.cause) != outcome.Throttled {
 		return 0, false
 	}
 	after = max(outcome.RetryAfter(r.cause), minPause)

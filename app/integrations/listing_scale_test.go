@@ -46,11 +46,11 @@ func (v *manyAccounts) Accounts(_ context.Context, cursor string) (integration.P
 type manyMailboxes struct {
 	ports.Connections
 
-	all    []integration.Eligible
+	all    []integration.EligibleMailbox
 	stored int
 }
 
-func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]integration.Eligible, error) {
+func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]integration.EligibleMailbox, error) {
 	return s.all, nil
 }
 
@@ -66,7 +66,7 @@ func TestRefreshOfManyIsFlat(t *testing.T) {
 	id := fx.integrate(t, "instantly")
 	store := &manyMailboxes{}
 	for n := range 3600 {
-		store.all = append(store.all, integration.Eligible{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
+		store.all = append(store.all, integration.EligibleMailbox{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
 	}
 	var before, after runtime.MemStats
 	runtime.GC()

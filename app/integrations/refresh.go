@@ -19,29 +19,29 @@ import (
 // listing is interrupted, Refresh changes no connection. If the first page fails, Refresh returns
 // the platform's error. It fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected.
-func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Refreshed]) (Refreshed, error) {
+func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
 	return s.refresh(ctx, owner, id, &accountRead{}, answer)
 }
 
 // refresh starts or continues the read.
-func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
+func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, read *accountRead, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
-		return Refreshed{}, err
+		return RefreshResult{}, err
 	}
-	if !s.view(ctx, i).Capabilities.MailboxRefresh {
-		return Refreshed{}, fault.CapabilityMissing.With("this integration cannot list the accounts of the platform")
+	if !s.newView(ctx, i).Capabilities.MailboxRefresh {
+		return RefreshResult{}, fault.CapabilityMissing.With("this integration cannot list the accounts of the platform")
 	}
 	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
-		return Refreshed{}, err
+		return RefreshResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
 	if read.listing == nil {
 		read.began = s.now()
 		if read.mailboxes, err = s.Connections.Eligible(ctx, owner, i.ID); err != nil {
-			return Refreshed{}, err
+			return RefreshResult{}, err
 		}
 		read.listing = newListing(read.mailboxes)
 	}
@@ -55,32 +55,32 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 // handleIncomplete handles a listing that was interrupted. It changes no connection. It marks the
 // integration as failing, with two exceptions: the platform throttled the first page, or a later
 // refresh continues the listing.
-func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (Refreshed, error) {
+func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (RefreshResult, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return Refreshed{}, cause // the request was cancelled; the error says nothing about the integration
+		return RefreshResult{}, cause // the request was cancelled; the error says nothing about the integration
 	}
-	if credentialRejected(cause) {
+	if isCredentialRejected(cause) {
 		s.reportDrift(i.Provider, integration.DriftRefused)
-		return Refreshed{}, s.recordRejection(ctx, i, read.requestedAt, cause)
+		return RefreshResult{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
 	// If the platform throttles a later page and no refresh continues the listing, tenantry cannot
 	// read the whole list. Only then is throttling an error of the integration.
-	_, later := read.continueAfter(s.now())
-	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
-		if err := s.saveObserved(ctx, i.Erred(read.requestedAt)); err != nil {
-			return Refreshed{}, errors.Join(cause, err)
+	_, willContinue := read.continueAfter(s.now())
+	if outcome.KindOf(cause) != outcome.Throttled || read.pages > 0 && !willContinue {
+		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {
+			return RefreshResult{}, errors.Join(cause, err)
 		}
 	}
 	if read.pages == 0 {
-		return Refreshed{}, cause
+		return RefreshResult{}, cause
 	}
-	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
+	result := RefreshResult{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshPartial}
 	for index, e := range read.mailboxes {
 		if read.found[index].Exists() {
 			result.Count(e.Connection, e.Connection, false)
 		} else {
-			result.Unread(e.Connection)
+			result.CountUnread(e.Connection)
 		}
 	}
 	return result, nil
@@ -90,13 +90,13 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 // connections, because another refresh can have stored an older listing in the meantime. Each
 // changed connection is stored with the time at which the listing began, so that only a newer
 // listing replaces it.
-func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
-	result := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
+func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[RefreshResult]) (RefreshResult, error) {
+	result := RefreshResult{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)
 	if err != nil {
-		return Refreshed{}, err
+		return RefreshResult{}, err
 	}
-	current := make(map[string]integration.Eligible, len(stored))
+	current := make(map[string]integration.EligibleMailbox, len(stored))
 	for _, e := range stored {
 		current[e.Mailbox.ID] = e
 	}
@@ -115,20 +115,20 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 		if c.ID == "" {
 			id, err := s.newID(read.began)
 			if err != nil {
-				return Refreshed{}, err
+				return RefreshResult{}, err
 			}
 			c.ID, c.IntegrationID, c.MailboxID = id, i.ID, e.Mailbox.ID
 		}
 		changes = append(changes, c)
-		if drift, drifted := integration.Drifted(e.Connection, c); drifted {
+		if drift, drifted := integration.DriftBetween(e.Connection, c); drifted {
 			drifts = append(drifts, drift)
 		}
 	}
 	completion, err := answer.Completion(result)
 	if err != nil {
-		return Refreshed{}, err
+		return RefreshResult{}, err
 	}
-	i = i.Succeeded(read.requestedAt)
+	i = i.AfterSuccess(read.requestedAt)
 	i.RefreshedAt = s.now()
 	i.UpdatedAt = i.RefreshedAt
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
@@ -136,7 +136,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 		return err
 	})
 	if err != nil {
-		return Refreshed{}, fmt.Errorf("save refresh: %w", err)
+		return RefreshResult{}, fmt.Errorf("save refresh: %w", err)
 	}
 	for _, drift := range drifts {
 		s.reportDrift(i.Provider, drift)
@@ -145,7 +145,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 }
 
 func (s *Service) reportDrift(provider string, kind integration.Drift) {
-	if s.Drift != nil {
-		s.Drift(provider, kind)
+	if s.OnDrift != nil {
+		s.OnDrift(provider, kind)
 	}
 }

@@ -42,7 +42,7 @@ func TestRefreshMakesStatesTrue(t *testing.T) {
 		integration.Account{Address: "stranger@other.test", State: integration.AccountConnected})
 	fx.instantly.PageSize = 2
 	r := fx.refresh(t, id)
-	want := integrations.Refreshed{IntegrationID: id, Provider: "instantly", Status: integrations.RefreshCompleted,
+	want := integrations.RefreshResult{IntegrationID: id, Provider: "instantly", Status: integrations.RefreshCompleted,
 		Tally: integration.Tally{Checked: 10, Connected: 4, NewlyConnected: 2, Unchanged: 6}}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)

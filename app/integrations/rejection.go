@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// credentialRejected reports whether the platform rejected the credential.
-func credentialRejected(err error) bool {
-	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
+// isCredentialRejected reports whether the platform rejected the credential.
+func isCredentialRejected(err error) bool {
+	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }
 
-// planInactive reports whether the platform rejected the credential only because its customer has
+// isPlanInactive reports whether the platform rejected the credential only because its customer has
 // no active plan.
-func planInactive(err error) bool {
+func isPlanInactive(err error) bool {
 	var e *outcome.Error
 	return errors.As(err, &e) && e.Cause == "plan_inactive"
 }
@@ -30,9 +30,9 @@ func planInactive(err error) bool {
 // Callers expect access_denied only from the mail platform.
 func translateError(err error) error {
 	switch {
-	case !credentialRejected(err):
+	case !isCredentialRejected(err):
 		return err
-	case planInactive(err):
+	case isPlanInactive(err):
 		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform accepts the credential, but its customer has no active plan"), err)
 	default:
 		return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the sending platform rejects the credential"), err)
@@ -43,12 +43,12 @@ func translateError(err error) error {
 // the credential, it first stores the rejection. at is a time just before the call.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, at time.Time, err error) error {
 	switch {
-	case !credentialRejected(err):
+	case !isCredentialRejected(err):
 		return translateError(err)
-	case planInactive(err):
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.Erred(at)))
+	case isPlanInactive(err):
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterError(at)))
 	default:
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.Rejected(at)))
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterRejection(at)))
 	}
 }
 

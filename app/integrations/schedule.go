@@ -84,11 +84,11 @@ func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partial.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)
-	if after, later := read.continueAfter(s.now()); later && err == nil {
+	if after, willContinue := read.continueAfter(s.now()); willContinue && err == nil {
 		s.partial.keep(w.ID, read, s.now())
 		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))
 	}
-	if outcome.Of(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
+	if outcome.KindOf(err) != 0 || errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.CapabilityMissing) {
 		return nil
 	}
 	return err
@@ -130,26 +130,26 @@ func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, ma
 	if err != nil || check.session.Status != integration.SessionPending || s.now().Before(check.session.ExpiresAt) {
 		return err
 	}
-	return ignorePlatformError(check.end(ctx))
+	return ignorePlatformError(check.endExpiredSession(ctx))
 }
 
-// end ends an expired session. A session that never had a link ends at once. For any other session,
-// end first checks the session at the platform. If the check fails, the session ends only once
-// maxCheckDelay has passed.
-func (sc sessionCheck) end(ctx context.Context) error {
+// endExpiredSession ends an expired session. A session that never had a link ends at once. For any
+// other session, endExpiredSession first checks the session at the platform. If the check fails,
+// the session ends only once maxCheckDelay has passed.
+func (sc sessionCheck) endExpiredSession(ctx context.Context) error {
 	if sc.session.Opened {
-		_, err := sc.check(ctx)
+		_, err := sc.checkAtPlatform(ctx)
 		if err == nil || sc.now().Sub(sc.session.ExpiresAt) < maxCheckDelay {
 			return err
 		}
 	}
-	_, err := sc.storeEnd(ctx, sc.session.Ended(integration.Account{}, sc.now()), integration.Account{})
+	_, err := sc.storeEnd(ctx, sc.session.AfterLastCheck(integration.Account{}, sc.now()), integration.Account{})
 	return err
 }
 
 // ignorePlatformError returns nil for an error of the platform.
 func ignorePlatformError(err error) error {
-	if outcome.Of(err) != 0 {
+	if outcome.KindOf(err) != 0 {
 		return nil
 	}
 	return err

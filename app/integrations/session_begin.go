@@ -25,55 +25,55 @@ import (
 // slow request then fails and returns no link.
 const openTimeout = 10 * time.Second
 
-// Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it asks the platform for the link. Therefore only one of several concurrent requests asks
-// for a link, and every valid link belongs to a stored session, even after a crash. If an earlier
-// session of the mailbox has expired but is still pending, Begin first checks the earlier session
-// for the last time and ends it.
+// BeginSignIn starts the sign-in of a mailbox at the platform and returns the link. It stores the
+// session before it asks the platform for the link. Therefore only one of several concurrent
+// requests asks for a link, and every valid link belongs to a stored session, even after a crash.
+// If an earlier session of the mailbox has expired but is still pending, BeginSignIn first checks
+// the earlier session for the last time and ends it.
 //
 // Before it asks for the link, it fails, in this order, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
 // mailbox_already_connected_elsewhere, or oauth_session_pending. It also fails with an error of the
 // platform.
-func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[Begun]) (Begun, error) {
+func (s *Service) BeginSignIn(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[StartedSession]) (StartedSession, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	e, err := s.Connections.EligibleMailbox(ctx, acc.ID, i.ID, mailboxID)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	if err := s.checkAllowed(ctx, acc, i, e); err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	opener, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealed: sealed, eligible: e}, platform)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
-	return opener.open(ctx, answer)
+	return opener.openSession(ctx, answer)
 }
 
 // checkAllowed makes the checks that need only stored state. If several concurrent requests pass
 // these checks, reserve accepts only one of the requests.
-func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.Eligible) error {
+func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.EligibleMailbox) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return err
 	}
-	if err := acc.MayGrow(tenantCount); err != nil {
+	if err := acc.CheckMayGrow(tenantCount); err != nil {
 		return err
 	}
-	if !s.view(ctx, i).Capabilities.OAuth {
+	if !s.newView(ctx, i).Capabilities.OAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
-	if e.Elsewhere {
+	if e.HeldElsewhere {
 		return fault.ConnectedElsewhere.With("the mailbox is connected through another integration")
 	}
 	return nil
@@ -91,7 +91,7 @@ type sessionOpener struct {
 	*Service
 	platform     ports.SendingPlatform
 	integration  integration.Integration
-	eligible     integration.Eligible // as read before the session
+	eligible     integration.EligibleMailbox // as read before the session
 	session      integration.Session
 	connectionID string // id for a new connection, if there is none yet
 }
@@ -135,29 +135,29 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 // the session at the platform, because a person may have signed in since the last check. It returns
 // the mailbox with the resulting connection. It does not end a session without a link, because
 // BeginSession replaces such a session.
-func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
+func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.EligibleMailbox, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
 	if err != nil || !found || !sc.session.Opened || sc.now().Before(sc.session.ExpiresAt) {
 		return sc.eligible, err
 	}
 	sc.final = true
-	if err := sc.end(ctx); err != nil {
+	if err := sc.endExpiredSession(ctx); err != nil {
 		return sc.eligible, err
 	}
 	return sc.Connections.EligibleMailbox(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
 }
 
-// open gets the link from the platform and stores the session with the answer.
-func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (Begun, error) {
-	link, err := o.start(ctx)
+// openSession gets the link from the platform and stores the session with the answer.
+func (o *sessionOpener) openSession(ctx context.Context, answer ports.Answer[StartedSession]) (StartedSession, error) {
+	link, err := o.requestLink(ctx)
 	if err != nil {
-		return Begun{}, o.failSession(ctx, err)
+		return StartedSession{}, o.failSession(ctx, err)
 	}
-	begun := Begun{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
+	begun := StartedSession{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
 	completion, err := answer.Completion(begun)
 	if err != nil {
-		return Begun{}, err
+		return StartedSession{}, err
 	}
 	var saved bool
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
@@ -165,17 +165,18 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 		return err
 	})
 	if err != nil {
-		return Begun{}, fmt.Errorf("open session: %w", err)
+		return StartedSession{}, fmt.Errorf("open session: %w", err)
 	}
 	if !saved {
-		return Begun{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
+		return StartedSession{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
 	}
 	return begun, nil
 }
 
-// start asks the platform for a link. Before that, start stores the mark of the mailbox's account
-// in the session. If a later check finds a different mark, a person has signed in.
-func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
+// requestLink asks the platform for a link. Before that, requestLink stores the mark of the
+// mailbox's account in the session. If a later check finds a different mark, a person has signed
+// in.
+func (o *sessionOpener) requestLink(ctx context.Context) (secret.Text, error) {
 	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
 		return secret.Text{}, err
@@ -192,7 +193,7 @@ func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	if err := o.checkLinkHost(ctx, signIn.URL); err != nil {
 		return secret.Text{}, err
 	}
-	o.session = o.session.Open(signIn, o.now())
+	o.session = o.session.WithSignIn(signIn, o.now())
 	return secret.New(signIn.URL), nil
 }
 
@@ -203,7 +204,7 @@ func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
 		return err
 	}
 	index := slices.IndexFunc(providers, func(p integration.Provider) bool { return p.ID == o.integration.Provider })
-	if index < 0 || !integration.AuthURL(link, providers[index].AuthHosts) {
+	if index < 0 || !integration.IsAllowedAuthURL(link, providers[index].AuthHosts) {
 		return &outcome.Error{Kind: outcome.Broken, Cause: "auth_url_host", Detail: "the host of the sign-in link is not one that the plugin has declared"}
 	}
 	return nil
@@ -213,10 +214,10 @@ func (o *sessionOpener) checkLinkHost(ctx context.Context, link string) error {
 // answer was lost, nobody has the link, and a retry gets a new one.
 func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 	reason := "start_failed"
-	if kind := outcome.Of(cause); kind != 0 {
+	if kind := outcome.KindOf(cause); kind != 0 {
 		reason = "start_" + kind.String()
 	}
-	failed := o.session.Failed(reason)
+	failed := o.session.WithFailure(reason)
 	err := reconcile.Store(ctx, func(ctx context.Context) error {
 		restored, err := o.restoredConnection(ctx, reason)
 		if err != nil {
@@ -239,9 +240,9 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 	if err != nil || e.Connection.Status != integration.ConnectionPending {
 		return nil, err
 	}
-	c := o.eligible.StartFailed(o.connectionID, o.integration.ID, reason, o.now())
+	c := o.eligible.AfterFailedStart(o.connectionID, o.integration.ID, reason, o.now())
 	if c.Status.UnaffectedBySession() { // another request changed the connection between the read of o.eligible and BeginSession
-		c = e.Connection.Failed(reason, o.now())
+		c = e.Connection.WithFailure(reason, o.now())
 	}
 	return &c, nil
 }

@@ -48,20 +48,20 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 		{"cannot do it", bison, fx.anna.ID, 1, fault.CapabilityMissing},
 	} {
 		over.Plan.TenantSlots = tt.slots
-		_, err := fx.Begin(t.Context(), over, tt.id, tt.mailbox, nil)
-		if fault.Of(err).Code != tt.want {
+		_, err := fx.BeginSignIn(t.Context(), over, tt.id, tt.mailbox, nil)
+		if fault.ErrorOf(err).Code != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
 		}
 	}
-	_, err := fx.Begin(t.Context(), fx.bob, id, fx.anna.ID, nil)
+	_, err := fx.BeginSignIn(t.Context(), fx.bob, id, fx.anna.ID, nil)
 	refused(t, err, fault.IntegrationNotFound)
 	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn"); n != asked {
 		t.Errorf("the platform was called")
 	}
 	fx.begin(t, id, fx.anna)
-	_, err = fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.SessionActive)
-	_, err = fx.Begin(t.Context(), fx.acc, second, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.acc, second, fx.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
 }
 
@@ -88,13 +88,13 @@ func TestOneOfFiftyBegins(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 50 {
 		all.Go(func() {
-			_, err := fx.Begin(t.Context(), fx.acc, ids[n%2], fx.anna.ID, nil)
+			_, err := fx.BeginSignIn(t.Context(), fx.acc, ids[n%2], fx.anna.ID, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
 				got["begun"]++
 			} else {
-				got[fault.Of(err).Code.Name]++
+				got[fault.ErrorOf(err).Code.Name]++
 			}
 		})
 	}
@@ -129,11 +129,11 @@ func TestOneRequestAtTheStore(t *testing.T) {
 	begun := make(chan error, 2)
 	for _, m := range []mailbox.Mailbox{fx.anna, fx.ben} {
 		go func() {
-			_, err := s.Begin(t.Context(), fx.acc, id, m.ID, nil)
+			_, err := s.BeginSignIn(t.Context(), fx.acc, id, m.ID, nil)
 			begun <- err
 		}()
 		<-slow.entered
-		_, err := s.Begin(t.Context(), fx.acc, id, m.ID, nil)
+		_, err := s.BeginSignIn(t.Context(), fx.acc, id, m.ID, nil)
 		refused(t, err, fault.SessionActive)
 	}
 	close(slow.proceed)
@@ -170,7 +170,7 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 					must(t, err)
 				}
 				defer fx.instantly.Fail(tt.fault)()
-				_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+				_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 				refused(t, err, tt.want)
 				fx.requireStatus(t, id, fx.anna, want)
 				if i := fx.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
@@ -212,7 +212,7 @@ func TestRefreshDuringAStart(t *testing.T) {
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	}})
 	fx.wait(time.Second)
-	_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+	_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
@@ -224,7 +224,7 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx.platforms.AddWorkspace("evil", "key", "", fx.instantly)
 	fx.platforms.AddWorkspace("evil", "key", "ws-1", fx.instantly)
 	id := fx.integrate(t, "evil")
-	b, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+	b, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderError)
 	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
 		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
@@ -240,16 +240,16 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	gate := fx.instantly.Hold("StartSignIn")
 	slow := make(chan error, 1)
 	go func() {
-		_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+		_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 		slow <- err
 	}()
 	<-gate.Arrived()
 	fx.wait(11 * time.Second)
 	quick := make(chan error, 1)
-	var b integrations.Begun
+	var b integrations.StartedSession
 	go func() {
 		var err error
-		b, err = fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+		b, err = fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 		quick <- err
 	}()
 	select {
@@ -265,8 +265,8 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	fx.status(t, b, integration.SessionConnected)
 }
 
-// TestBeginFindsALateSignIn checks that Begin does not end an expired session without a check at
-// the platform. The person signed in after the last check.
+// TestBeginFindsALateSignIn checks that BeginSignIn does not end an expired session without a check
+// at the platform. The person signed in after the last check.
 func TestBeginFindsALateSignIn(t *testing.T) {
 	for name, late := range map[string]struct {
 		provider string
@@ -307,7 +307,7 @@ func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
 	first := fx.begin(t, id, fx.anna)
 	fx.wait(20 * time.Minute)
 	lift := fx.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
-	_, err := fx.Begin(t.Context(), fx.acc, id, fx.anna.ID, nil)
+	_, err := fx.BeginSignIn(t.Context(), fx.acc, id, fx.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 	fx.wait(time.Hour)

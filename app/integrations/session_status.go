@@ -19,9 +19,9 @@ import (
 // to all callers together.
 const minCheckInterval = 3 * time.Second
 
-// Status returns a session. It first checks an open session at the platform. It fails with
+// SessionStatus returns a session. It first checks an open session at the platform. It fails with
 // integration_not_found, mailbox_not_found, oauth_session_not_found, or an error of the platform.
-func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
+func (s *Service) SessionStatus(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
 	if err != nil || sc.session.Status != integration.SessionPending || !sc.session.Opened {
 		return sc.session, err
@@ -35,7 +35,7 @@ func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailbo
 		return s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
 	}
 	sc.session.CheckedAt = now
-	return sc.check(ctx)
+	return sc.checkAtPlatform(ctx)
 }
 
 // sessionCheck is a session with the state that is needed to check it at the platform.
@@ -43,7 +43,7 @@ type sessionCheck struct {
 	*Service
 	integration integration.Integration
 	sealed      []byte
-	eligible    integration.Eligible
+	eligible    integration.EligibleMailbox
 	session     integration.Session
 	// final makes this check end the session, even if the platform may still complete the session.
 	final bool
@@ -61,8 +61,9 @@ func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mai
 	return sc, err
 }
 
-// check reads the progress of an open session. If the session has ended, check stores the end.
-func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
+// checkAtPlatform reads the progress of an open session. If the session has ended, checkAtPlatform
+// stores the end.
+func (sc sessionCheck) checkAtPlatform(ctx context.Context) (integration.Session, error) {
 	platform, err := sc.openPlatform(sc.integration, sc.sealed)
 	if err != nil {
 		return integration.Session{}, err
@@ -94,14 +95,14 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 		}
 		next = next.WithProgress(progress, sc.eligible.Mailbox, now)
 	}
-	expired := sc.final || next.Over(progress, now)
+	expired := sc.final || next.HasEnded(progress, now)
 	switch {
 	case next.Status == integration.SessionConnected:
 		// The platform may show the account some seconds late.
 		if seen, err = fetchAccount(ctx, platform, next.AccountAddress); err != nil {
 			seen = integration.Account{}
 		}
-		return next.With(seen), seen, nil
+		return next.WithAccount(seen), seen, nil
 	case next.Status != integration.SessionPending, next.PlatformID != "" && !expired:
 		return next, seen, nil
 	}
@@ -109,9 +110,9 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 		return next, seen, err
 	}
 	if expired {
-		return next.Ended(seen, now), seen, nil
+		return next.AfterLastCheck(seen, now), seen, nil
 	}
-	return next.Seen(seen, now), seen, nil
+	return next.AfterCheck(seen, now), seen, nil
 }
 
 // storeEnd stores the end of a session and the resulting connection. If a concurrent request has
@@ -120,7 +121,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, seen integration.Account) (integration.Session, error) {
 	saved, err := sc.save(ctx, next, seen)
 	if errors.Is(err, fault.ConnectedElsewhere) {
-		next = next.Failed(integration.ReasonElsewhere)
+		next = next.WithFailure(integration.ReasonElsewhere)
 		next.ConnectedAt = time.Time{}
 		saved, err = sc.save(ctx, next, integration.Account{})
 	}
@@ -135,7 +136,7 @@ func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, s
 
 func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		connection := sc.eligible.Connection.After(next, seen, sc.now())
+		connection := sc.eligible.Connection.AfterSession(next, seen, sc.now())
 		changed := &connection
 		if connection == sc.eligible.Connection || connection.ID == "" {
 			changed = nil

@@ -70,34 +70,34 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 		for _, tt := range []struct {
 			name       string
 			sessions   bool // only for a platform with sessions
-			disturb    func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun)
+			disturb    func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession)
 			want       integration.SessionStatus
 			reason     string
 			connection integration.ConnectionStatus
 		}{
-			{"declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.Deny(b.AuthURL.Reveal()) },
+			{"declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Deny(b.AuthURL.Reveal()) },
 				integration.SessionFailed, "access_denied", integration.ConnectionFailed},
-			{"another account", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"another account", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Complete(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
 			}, integration.SessionFailed, integration.ReasonWrongAccount, integration.ConnectionFailed},
-			{"expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.Begun) { p.Expire(b.AuthURL.Reveal()) },
+			{"expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) { p.Expire(b.AuthURL.Reveal()) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Expire(b.AuthURL.Reveal())
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
-			{"nobody signed in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.Begun) { fx.wait(12 * time.Minute) },
+			{"nobody signed in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.StartedSession) { fx.wait(12 * time.Minute) },
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"signed in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"signed in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				fx.wait(10*time.Minute - time.Second)
 				p.Complete(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
 				fx.wait(5 * time.Minute)
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
-			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed, Reason: "connection_error"})
 				fx.wait(12 * time.Minute)
 			}, integration.SessionFailed, "connection_error", integration.ConnectionFailed},
-			{"the account is still being set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.Begun) {
+			{"the account is still being set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountPending})
 				fx.wait(12 * time.Minute)
 			}, integration.SessionExpired, "", integration.ConnectionPending},
@@ -170,7 +170,7 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 		if tt.owner == string(fx.bob.ID) {
 			acc = fx.bob
 		}
-		if _, err := fx.Status(t.Context(), acc.ID, tt.id, tt.mailbox, tt.session); fault.Of(err).Code != tt.want {
+		if _, err := fx.SessionStatus(t.Context(), acc.ID, tt.id, tt.mailbox, tt.session); fault.ErrorOf(err).Code != tt.want {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
@@ -187,7 +187,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if s, err := fx.Status(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID); err != nil || s.Status != integration.SessionPending {
+			if s, err := fx.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID); err != nil || s.Status != integration.SessionPending {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
@@ -195,7 +195,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	all.Wait()
 	for range 10 {
 		fx.wait(900 * time.Millisecond)
-		_, err := fx.Status(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
+		_, err := fx.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
 		must(t, err)
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 3 {
@@ -226,7 +226,7 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	id, second := fx.integrate(t, "instantly"), fx.integrate(t, "plusvibe")
 	b := fx.begin(t, id, fx.anna)
 	c := fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-	saved, err := fx.store.SaveConnection(t.Context(), fx.acc.ID, c.Failed("lost", fx.clock), c.UpdatedAt, nil)
+	saved, err := fx.store.SaveConnection(t.Context(), fx.acc.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
 	}

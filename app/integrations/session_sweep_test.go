@@ -77,7 +77,7 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	fx.wait(80 * time.Minute)
 	fx.sweep(t, sessions)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
-	s, err := fx.Status(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
+	s, err := fx.SessionStatus(t.Context(), fx.acc.ID, id, fx.anna.ID, b.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -20,17 +20,17 @@ import (
 // Test checks the credential at the platform, and stores and returns the result. A rejected
 // credential is a result, not an error. Test fails with integration_not_found, or when the platform
 // cannot be reached.
-func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Tested]) (Tested, error) {
+func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[TestResult]) (TestResult, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
-		return Tested{}, err
+		return TestResult{}, err
 	}
 	platform, err := s.openPlatform(i, sealed)
 	if err != nil {
-		return Tested{}, err
+		return TestResult{}, err
 	}
 	began := s.now()
-	reach, err := check(ctx, platform)
+	reach, err := checkCredential(ctx, platform)
 	if err == nil {
 		if i.Workspace, err = currentWorkspace(i, reach); err == nil {
 			i.Observed.Workspace = began
@@ -38,7 +38,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, a
 	}
 	t, err := testResult(i, began, translateError(err))
 	if err != nil {
-		return Tested{}, err
+		return TestResult{}, err
 	}
 	t.LastTestedAt = s.now()
 	t.UpdatedAt = t.LastTestedAt
@@ -61,25 +61,25 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 
 // testResult returns the result of a test that began at the time at, or the error when the platform
 // could not be reached.
-func testResult(i integration.Integration, at time.Time, err error) (Tested, error) {
+func testResult(i integration.Integration, at time.Time, err error) (TestResult, error) {
 	switch {
 	case err == nil:
-		return Tested{i.Succeeded(at), "The sending platform accepts the credential."}, nil
-	case errors.Is(err, fault.CredentialRejected), outcome.Of(err) == outcome.Refused:
-		return Tested{i.Rejected(at), "The test failed: " + fault.Of(err).Detail + ". " + advice(err)}, nil
+		return TestResult{i.AfterSuccess(at), "The sending platform accepts the credential."}, nil
+	case errors.Is(err, fault.CredentialRejected), outcome.KindOf(err) == outcome.Refused:
+		return TestResult{i.AfterRejection(at), "The test failed: " + fault.ErrorOf(err).Detail + ". " + failureAdvice(err)}, nil
 	default:
-		return Tested{}, err
+		return TestResult{}, err
 	}
 }
 
-func advice(err error) string {
-	if planInactive(err) {
+func failureAdvice(err error) string {
+	if isPlanInactive(err) {
 		return "Renew the plan at the platform, then test again."
 	}
 	return "Fix the credential at the platform and test again, or add an integration with a new credential."
 }
 
-func (s *Service) saveTest(ctx context.Context, t Tested, answer ports.Answer[Tested]) error {
+func (s *Service) saveTest(ctx context.Context, t TestResult, answer ports.Answer[TestResult]) error {
 	completion, err := answer.Completion(t)
 	if err != nil {
 		return err

@@ -3,9 +3,9 @@
 // Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
 // Service.Authenticate returns the caller of a request, and Service.Rotate replaces the caller's
-// key; both are in keys.go. Create, Renew and Revoke manage other keys, in manage.go. Overview
-// describes the caller's account and key, in overview.go. Uses collects when keys were last used,
-// in uses.go. The format and the bounds of keys are defined in core/access.
+// key; both are in keys.go. Create, RenewSecret and Revoke manage other keys, in manage.go.
+// Overview describes the caller's account and key, in overview.go. Uses collects when keys were
+// last used, in uses.go. The format and the bounds of keys are defined in core/access.
 package keys
 
 import (
@@ -24,18 +24,18 @@ import (
 
 // Service authenticates callers and rotates their keys.
 type Service struct {
-	Keys   ports.Keys
-	Issued ports.AccountKeys
-	Prefix string // prefix of API keys, "tny" unless configured
-	Random io.Reader
-	Now    func() time.Time
+	Keys        ports.Keys
+	AccountKeys ports.AccountKeys
+	Prefix      string // prefix of API keys, "tny" unless configured
+	Random      io.Reader
+	Now         func() time.Time
 	// Uses, if set, collects when each key was last used.
 	Uses *Uses
 }
 
-// Rotated is the result of Rotate. The store keeps only a hash of Secret, so it cannot be shown
+// RotatedKey is the result of Rotate. The store keeps only a hash of Secret, so it cannot be shown
 // again.
-type Rotated struct {
+type RotatedKey struct {
 	Secret secret.Text
 	Hint   string
 	At     time.Time
@@ -47,7 +47,7 @@ type Rotated struct {
 // address. Then Authenticate returns the error together with the caller, so that the audit can name
 // the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
-	token, err := access.Bearer(headers)
+	token, err := access.BearerToken(headers)
 	if err != nil {
 		return access.Caller{}, err
 	}
@@ -70,7 +70,7 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 		return caller, err
 	}
 	if s.Uses != nil {
-		s.Uses.note(caller.KeyID, now)
+		s.Uses.record(caller.KeyID, now)
 	}
 	return caller, nil
 }
@@ -80,22 +80,22 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 //
 // The account is always the account of the key, even if the address belongs to members of several
 // accounts.
-func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (Rotated, error) {
+func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (RotatedKey, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {
-		return Rotated{}, fmt.Errorf("rotate key: %w", err)
+		return RotatedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
 	if !member {
-		return Rotated{}, fault.AccessDenied.With("the e-mail address does not belong to a member of the key's account")
+		return RotatedKey{}, fault.AccessDenied.With("the e-mail address does not belong to a member of the key's account")
 	}
 	now := s.Now()
 	// The store copies the name and the bounds of the old key.
-	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "", now)
+	newKey, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "", now)
 	if err != nil {
-		return Rotated{}, fmt.Errorf("rotate key: %w", err)
+		return RotatedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
-	if err := s.Keys.RotateKey(ctx, caller.Account.ID, caller.KeyID, fresh); err != nil {
-		return Rotated{}, fmt.Errorf("rotate key: %w", err)
+	if err := s.Keys.RotateKey(ctx, caller.Account.ID, caller.KeyID, newKey); err != nil {
+		return RotatedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
-	return Rotated{Secret: text, Hint: fresh.Hint, At: now}, nil
+	return RotatedKey{Secret: text, Hint: newKey.Hint, At: now}, nil
 }

@@ -35,7 +35,7 @@ func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, acc.ID, "first", now())
 	apptest.Must(t, err)
 	apptest.Must(t, store.AddKey(t.Context(), key))
-	return &keys.Service{Keys: store, Issued: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
+	return &keys.Service{Keys: store, AccountKeys: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
 }
 
 func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
@@ -147,7 +147,7 @@ func TestStoredPlansEqualTheRules(t *testing.T) {
 	store := service.Keys.(*bunstore.Store)
 	for _, plan := range access.Plans() {
 		acc, err := store.CreateAccount(t.Context(), plan.Name+"@example.com", plan.Name, 0, now())
-		if err != nil || acc.Plan != plan || acc.Entitled() != nil {
+		if err != nil || acc.Plan != plan || acc.CheckActive() != nil {
 			t.Errorf("%s is stored as %+v, %v", plan.Name, acc, err)
 		}
 	}

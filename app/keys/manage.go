@@ -16,15 +16,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// New is the input of Create. Empty Tenants or Networks and a nil ExpiresAt set no bound.
-type New struct {
+// KeyRequest is the input of Create. Empty Tenants or Networks and a nil ExpiresAt set no bound.
+type KeyRequest struct {
 	Name                      string
 	Scopes, Tenants, Networks []string
 	ExpiresAt                 *time.Time
 }
 
-// Issued is a key whose secret was just created. The store keeps only a hash of Secret.
-type Issued struct {
+// IssuedKey is a key whose secret was just created. The store keeps only a hash of Secret.
+type IssuedKey struct {
 	access.Key
 
 	Secret secret.Text
@@ -33,16 +33,16 @@ type Issued struct {
 // List returns a page of the account's keys, newest first. If the caller's key is limited to some
 // tenants, the page has only keys that are limited to the same tenants or fewer.
 func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) (page.Page[access.Key], error) {
-	keys, err := s.Issued.KeyPage(ctx, caller.Account.ID, q)
+	keys, err := s.AccountKeys.KeyPage(ctx, caller.Account.ID, q)
 	if err != nil {
 		return keys, fmt.Errorf("list keys: %w", err)
 	}
 	keys.Entries = slices.DeleteFunc(keys.Entries, func(k access.Key) bool {
-		return access.Bounds{Tenants: caller.Bounds.Tenants}.Cover(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
+		return access.Bounds{Tenants: caller.Bounds.Tenants}.CheckCovers(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
 	})
 	if s.Uses != nil {
 		for i, k := range keys.Entries {
-			keys.Entries[i].LastUsedAt = s.Uses.last(k.ID, k.LastUsedAt)
+			keys.Entries[i].LastUsedAt = s.Uses.lastUse(k.ID, k.LastUsedAt)
 		}
 	}
 	return keys, nil
@@ -50,55 +50,55 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 
 // Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, and
 // with insufficient_scope if the new key would allow more than the caller's key.
-func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, answer ports.Answer[Issued]) (Issued, error) {
+func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRequest, answer ports.Answer[IssuedKey]) (IssuedKey, error) {
 	now := s.now()
 	bounds, err := access.NewBounds(wanted.Scopes, wanted.Tenants, wanted.Networks, wanted.ExpiresAt, now)
 	if err != nil {
-		return Issued{}, err
+		return IssuedKey{}, err
 	}
-	if err := caller.Bounds.Cover(bounds, access.KeysWrite); err != nil {
-		return Issued{}, err
+	if err := caller.Bounds.CheckCovers(bounds, access.KeysWrite); err != nil {
+		return IssuedKey{}, err
 	}
 	key, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, wanted.Name, now)
 	if err != nil {
-		return Issued{}, fmt.Errorf("create key: %w", err)
+		return IssuedKey{}, fmt.Errorf("create key: %w", err)
 	}
 	key.Bounds, key.CreatedBy = bounds, caller.KeyID
-	created := Issued{key, text}
+	created := IssuedKey{key, text}
 	completion, err := answer.Completion(created)
 	if err != nil {
-		return Issued{}, err
+		return IssuedKey{}, err
 	}
-	if err := s.Issued.IssueKey(ctx, key, completion); err != nil {
-		return Issued{}, fmt.Errorf("create key: %w", err)
+	if err := s.AccountKeys.IssueKey(ctx, key, completion); err != nil {
+		return IssuedKey{}, fmt.Errorf("create key: %w", err)
 	}
 	return created, nil
 }
 
-// Renew replaces the secret of a key of the account. The old secret keeps working for the duration
-// overlap. Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key
-// allows more than the caller's key.
-func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[Issued]) (Issued, error) {
-	key, err := s.managed(ctx, caller, id)
+// RenewSecret replaces the secret of a key of the account. The old secret keeps working for the
+// duration overlap. RenewSecret fails with key_not_found or key_revoked, and with
+// insufficient_scope if the key allows more than the caller's key.
+func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[IssuedKey]) (IssuedKey, error) {
+	key, err := s.changeableKey(ctx, caller, id)
 	if err != nil {
-		return Issued{}, err
+		return IssuedKey{}, err
 	}
 	if key.Status() == access.StatusRevoked {
-		return Issued{}, fault.FromStore(fault.KeyRevoked.With("the API key is revoked"))
+		return IssuedKey{}, fault.FromStore(fault.KeyRevoked.With("the API key is revoked"))
 	}
 	now := s.now()
-	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, key.Name, now)
+	newKey, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, key.Name, now)
 	if err != nil {
-		return Issued{}, fmt.Errorf("rotate key: %w", err)
+		return IssuedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
-	key.Hash, key.Hint = fresh.Hash, fresh.Hint
-	renewed := Issued{key, text}
+	key.Hash, key.Hint = newKey.Hash, newKey.Hint
+	renewed := IssuedKey{key, text}
 	completion, err := answer.Completion(renewed)
 	if err != nil {
-		return Issued{}, err
+		return IssuedKey{}, err
 	}
-	if err := s.Issued.RenewKey(ctx, caller.Account.ID, key.ID, fresh, now.Add(overlap), completion); err != nil {
-		return Issued{}, fmt.Errorf("rotate key: %w", err)
+	if err := s.AccountKeys.RenewKeySecret(ctx, caller.Account.ID, key.ID, newKey, now.Add(overlap), completion); err != nil {
+		return IssuedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
 	return renewed, nil
 }
@@ -107,7 +107,7 @@ func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, ov
 // first revocation. Revoke fails with key_not_found, and with insufficient_scope if the key allows
 // more than the caller's key.
 func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, answer ports.Answer[access.Key]) (access.Key, error) {
-	key, err := s.managed(ctx, caller, id)
+	key, err := s.changeableKey(ctx, caller, id)
 	if err != nil || key.Status() == access.StatusRevoked {
 		return key, err
 	}
@@ -116,9 +116,9 @@ func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, a
 	if err != nil {
 		return access.Key{}, err
 	}
-	err = s.Issued.EndKey(ctx, caller.Account.ID, key.ID, key.RevokedAt, completion)
+	err = s.AccountKeys.RevokeOwnKey(ctx, caller.Account.ID, key.ID, key.RevokedAt, completion)
 	if errors.Is(err, fault.KeyRevoked) { // a concurrent request revoked it
-		return s.managed(ctx, caller, id)
+		return s.changeableKey(ctx, caller, id)
 	}
 	if err != nil {
 		return access.Key{}, fmt.Errorf("revoke key: %w", err)
@@ -126,15 +126,15 @@ func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, a
 	return key, nil
 }
 
-// managed returns a key that the caller may change, and fails with key_not_found or
-// insufficient_scope. The bounds of a key never change, so the permission that managed checked is
-// still valid when the caller changes the key.
-func (s *Service) managed(ctx context.Context, caller access.Caller, id string) (access.Key, error) {
-	key, err := s.Issued.AccountKey(ctx, caller.Account.ID, id)
+// changeableKey returns a key that the caller may change, and fails with key_not_found or
+// insufficient_scope. The bounds of a key never change, so the permission that changeableKey
+// checked is still valid when the caller changes the key.
+func (s *Service) changeableKey(ctx context.Context, caller access.Caller, id string) (access.Key, error) {
+	key, err := s.AccountKeys.AccountKey(ctx, caller.Account.ID, id)
 	if err != nil {
 		return access.Key{}, err
 	}
-	return key, caller.Bounds.Cover(key.Bounds, access.KeysWrite)
+	return key, caller.Bounds.CheckCovers(key.Bounds, access.KeysWrite)
 }
 
 // now returns the time in the precision of the store.

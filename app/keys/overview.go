@@ -24,7 +24,7 @@ type Profile struct {
 
 // Overview has the number of tenants of an account, and the providers that the account can use.
 type Overview struct {
-	TenantsHeld      int // all tenants of the account, even those that the key may not use
+	TenantCount      int // all tenants of the account, even those that the key may not use
 	SendingPlatforms []integration.Provider
 	DNSProviders     []ConnectedProvider
 }
@@ -54,7 +54,7 @@ func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overvie
 	if err != nil {
 		return Overview{}, fmt.Errorf("overview: %w", err)
 	}
-	overview := Overview{TenantsHeld: tenantCount, SendingPlatforms: platforms}
+	overview := Overview{TenantCount: tenantCount, SendingPlatforms: platforms}
 	for _, provider := range providers {
 		connected := slices.ContainsFunc(connections, func(c dnsconnection.Connection) bool { return c.Provider == provider.ID })
 		overview.DNSProviders = append(overview.DNSProviders, ConnectedProvider{provider, connected})

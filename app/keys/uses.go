@@ -25,8 +25,8 @@ type Uses struct {
 	unsaved map[string]time.Time // by key id, in whole minutes
 }
 
-// note records that a key was used at a time.
-func (u *Uses) note(keyID string, at time.Time) {
+// record records that a key was used at a time.
+func (u *Uses) record(keyID string, at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.unsaved == nil {
@@ -37,12 +37,13 @@ func (u *Uses) note(keyID string, at time.Time) {
 	}
 }
 
-// last returns the last use of a key: stored, or a later use that this process has not stored yet.
-func (u *Uses) last(keyID string, stored time.Time) time.Time {
+// lastUse returns the last use of a key: stored, or a later use that this process has not stored
+// yet.
+func (u *Uses) lastUse(keyID string, stored time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if own := u.unsaved[keyID]; own.After(stored) {
-		return own
+	if unsaved := u.unsaved[keyID]; unsaved.After(stored) {
+		return unsaved
 	}
 	return stored
 }
@@ -59,7 +60,7 @@ func (u *Uses) Save(ctx context.Context) error {
 	err := u.Store.SaveKeyUses(ctx, saving)
 	if err != nil {
 		for id, at := range saving {
-			u.note(id, at)
+			u.record(id, at)
 		}
 	}
 	return err

@@ -3,10 +3,10 @@
 // Package lease keeps a lease that the database granted to this process. A lease is on a
 // provisioning job, on a tenant during an enforcement pass, or on an Idempotency-Key.
 //
-// A Lease is renewed in two ways. Keep renews it in the background, and Guard renews it before each
-// write. A process that has lost a lease may not write to a provider any more. The store also
-// checks each change itself: every claim gets a new number, and the store accepts changes only with
-// the newest number.
+// A Lease is renewed in two ways. RenewInBackground renews it in the background, and GuardWrite
+// renews it before each write. A process that has lost a lease may not write to a provider any
+// more. The store also checks each change itself: every claim gets a new number, and the store
+// accepts changes only with the newest number.
 package lease
 
 import (
@@ -30,14 +30,14 @@ var errExpired = fmt.Errorf("%w: %w", ErrLost, context.DeadlineExceeded)
 // the last renewal.
 const freshFraction = 6
 
-// Hold renews a lease in the database for a duration. held is false when a different process holds
-// the lease.
-type Hold func(ctx context.Context, duration time.Duration) (held bool, err error)
+// RenewFunc renews a lease in the database for a duration. held is false when a different process
+// holds the lease.
+type RenewFunc func(ctx context.Context, duration time.Duration) (held bool, err error)
 
 // Lease is a lease that this process holds. Its methods are safe for concurrent use.
 type Lease struct {
-	duration time.Duration
-	hold     Hold
+	duration     time.Duration
+	renewInStore RenewFunc
 
 	mu sync.Mutex // guards the fields below
 	// end is the earliest time at which the lease can expire. It is counted from a time before the
@@ -48,15 +48,15 @@ type Lease struct {
 }
 
 // New returns a lease of a duration. acquired is a time before the request that acquired it.
-func New(acquired time.Time, duration time.Duration, hold Hold) *Lease {
-	return &Lease{duration: duration, hold: hold, end: acquired.Add(duration)}
+func New(acquired time.Time, duration time.Duration, renewInStore RenewFunc) *Lease {
+	return &Lease{duration: duration, renewInStore: renewInStore, end: acquired.Add(duration)}
 }
 
 // Renew renews the lease. It returns ErrLost when a different process holds the lease, and
 // otherwise the error of the database.
 func (l *Lease) Renew(ctx context.Context) error {
 	end := time.Now().Add(l.duration)
-	held, err := l.hold(ctx, l.duration)
+	held, err := l.renewInStore(ctx, l.duration)
 	if err != nil {
 		return err
 	}
@@ -78,10 +78,10 @@ func (l *Lease) RenewIfStale(ctx context.Context) error {
 	return l.Renew(ctx)
 }
 
-// Guard renews the lease and runs write, with a deadline at the end of the lease. It does not run
-// write when the lease is lost. The deadline also stops a process that was suspended after the
+// GuardWrite renews the lease and runs write, with a deadline at the end of the lease. It does not
+// run write when the lease is lost. The deadline also stops a process that was suspended after the
 // renewal.
-func (l *Lease) Guard(ctx context.Context, write func(context.Context) error) error {
+func (l *Lease) GuardWrite(ctx context.Context, write func(context.Context) error) error {
 	if err := l.Renew(ctx); err != nil {
 		return err
 	}
@@ -104,17 +104,17 @@ func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) erro
 	return call(ctx)
 }
 
-// Keep renews the lease in the background until stop is called. Keep gives up when the lease is
-// lost, or when it could not be renewed for two thirds of its duration. It then cancels the
-// returned context with ErrLost as its cause, and calls lost with the last error. If the renewal
-// panics, Keep cancels the context, and stop panics.
-func (l *Lease) Keep(ctx context.Context, lost func(error)) (kept context.Context, stop func()) {
+// RenewInBackground renews the lease in the background until stop is called. RenewInBackground
+// gives up when the lease is lost, or when it could not be renewed for two thirds of its duration.
+// It then cancels the returned context with ErrLost as its cause, and calls onLost with the last
+// error. If the renewal panics, RenewInBackground cancels the context, and stop panics.
+func (l *Lease) RenewInBackground(ctx context.Context, onLost func(error)) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
 	var renewal panics.Group
 	renewal.Go(func() {
 		defer cancel(ErrLost)
 		if err := l.renewUntilLost(kept); err != nil {
-			lost(err)
+			onLost(err)
 		}
 	})
 	return kept, func() {
@@ -146,8 +146,8 @@ func (l *Lease) renewUntilLost(ctx context.Context) error {
 	}
 }
 
-// Taken reports whether a renewal found that a different process holds the lease.
-func (l *Lease) Taken() bool {
+// IsTaken reports whether a renewal found that a different process holds the lease.
+func (l *Lease) IsTaken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.taken

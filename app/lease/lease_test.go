@@ -41,7 +41,7 @@ func TestGuardRenewsBeforeEachWrite(t *testing.T) {
 		for range 2 {
 			time.Sleep(duration / 2)
 			var deadline time.Time
-			if err := l.Guard(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
+			if err := l.GuardWrite(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if want := time.Now().Add(duration); !deadline.Equal(want) {
@@ -67,9 +67,9 @@ func TestGuardRefusesWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := New(time.Now(), duration, tt.holder.hold)
-				err := l.Guard(t.Context(), func(context.Context) error { t.Error("it wrote"); return nil })
-				if !errors.Is(err, tt.want) || l.Taken() != tt.taken {
-					t.Errorf("got %v, taken %v", err, l.Taken())
+				err := l.GuardWrite(t.Context(), func(context.Context) error { t.Error("it wrote"); return nil })
+				if !errors.Is(err, tt.want) || l.IsTaken() != tt.taken {
+					t.Errorf("got %v, taken %v", err, l.IsTaken())
 				}
 			})
 		})
@@ -116,7 +116,7 @@ func TestKeptLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &holder{}
 		l := New(time.Now(), duration, h.hold)
-		ctx, stop := l.Keep(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
+		ctx, stop := l.RenewInBackground(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
 		time.Sleep(10 * duration)
 		if err := l.UntilExpiry(ctx, doNothing); err != nil || h.renewals < 28 {
 			t.Errorf("%v after %d renewals", err, h.renewals)
@@ -141,7 +141,7 @@ func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, lost := time.Now(), error(nil)
 				l := New(began, duration, tt.holder.hold)
-				ctx, stop := l.Keep(t.Context(), func(err error) { lost = err })
+				ctx, stop := l.RenewInBackground(t.Context(), func(err error) { lost = err })
 				<-ctx.Done()
 				if took := time.Since(began); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lost == nil {
 					t.Errorf("after %s, want %s: %v, %v", took, tt.after, context.Cause(ctx), lost)
@@ -157,7 +157,7 @@ func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
 func TestPanicOfARenewalReachesTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now(), time.Minute, func(context.Context, time.Duration) (bool, error) { panic("a fault in the store") })
-		kept, stop := l.Keep(t.Context(), func(error) {})
+		kept, stop := l.RenewInBackground(t.Context(), func(error) {})
 		<-kept.Done()
 		if !errors.Is(context.Cause(kept), ErrLost) {
 			t.Errorf("the cause is %v", context.Cause(kept))

@@ -83,7 +83,7 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				fx := newFixture(t)
 				l := &crashPlan{left: steps, after: after}
 				fx.Policies, fx.Platform = crashingPolicies{fx.store, l}, crashingPlatform{fx.fake, l}
-				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}, nil); !errors.Is(err, errDead) {
+				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, errDead) {
 					t.Fatalf("the process did not end: %v", err)
 				}
 				fx.Policies, fx.Platform = fx.store, fx.fake

@@ -27,8 +27,8 @@ const (
 	callWait = 20 * time.Second
 )
 
-// Ended is a limit as it was before End, and the number of mailboxes that End unblocked.
-type Ended struct {
+// EndResult is a limit as it was before End, and the number of mailboxes that End unblocked.
+type EndResult struct {
 	Limit
 
 	Unblocked int
@@ -44,37 +44,37 @@ type Ended struct {
 //
 // End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
 // and with the errors of the platform and the store.
-func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string, answer ports.Answer[Ended]) (Ended, error) {
+func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string, answer ports.Answer[EndResult]) (EndResult, error) {
 	limit, err := s.Get(ctx, owner, id, domainScope)
 	if err != nil {
-		return Ended{}, err
+		return EndResult{}, err
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err == nil {
 		err = checkReachable(t)
 	}
 	if err != nil {
-		return Ended{}, err
+		return EndResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
 	defer cancel()
 	run, paused, err := reconcile.EnforcementPause{
 		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: orDefault(s.PassWait, passWait), CallWait: orDefault(s.CallWait, callWait),
-	}.Take(ctx, owner, id, endLease)
+	}.Begin(ctx, owner, id, endLease)
 	if err == nil && !paused {
 		err = pauseLost()
 	}
 	if err != nil {
-		return Ended{}, err
+		return EndResult{}, err
 	}
-	e := &ending{Service: s, run: run, platform: s.Platform.For(id), ended: Ended{Limit: limit}, answer: answer}
-	err = e.end(ctx)
+	e := &policyEnding{Service: s, run: run, platform: s.Platform.For(id), ended: EndResult{Limit: limit}, answer: answer}
+	err = e.endPolicy(ctx)
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // if the release fails, the lease expires
 		_, err := s.Runs.ReleaseTenant(ctx, run, s.Now())
 		return err
 	})
 	if err != nil {
-		return Ended{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
+		return EndResult{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
 	return e.ended, nil
 }
@@ -84,17 +84,17 @@ func pauseLost() error {
 	return fault.ServiceUnavailable.RetryIn(5*time.Second, "the enforcement of the tenant could not be paused; try again")
 }
 
-// ending ends one policy while enforcement is paused.
-type ending struct {
+// policyEnding ends one policy while enforcement is paused.
+type policyEnding struct {
 	*Service
 	run      ports.SendRun
 	platform ports.MailTenant
-	ended    Ended
-	answer   ports.Answer[Ended]
+	ended    EndResult
+	answer   ports.Answer[EndResult]
 }
 
-func (e *ending) end(ctx context.Context) error {
-	if _, _, leaseHeld, err := reconcile.Intents(ctx, e.Runs, e.run, e.Now, e.rules); err != nil || !leaseHeld {
+func (e *policyEnding) endPolicy(ctx context.Context) error {
+	if _, _, leaseHeld, err := reconcile.ReconcileIntents(ctx, e.Runs, e.run, e.Now, e.listRules); err != nil || !leaseHeld {
 		return orPauseLost(leaseHeld, err)
 	}
 	now := e.Now()
@@ -136,18 +136,18 @@ func orPauseLost(leaseHeld bool, err error) error {
 	return err
 }
 
-func (e *ending) rules(ctx context.Context) (all []sendlimit.Rule, err error) {
+func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		all, err = e.platform.Rules(ctx)
+		rules, err = e.platform.Rules(ctx)
 		return err
 	})
-	return all, err
+	return rules, err
 }
 
 // decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
 // moves from this policy's rule to the tenant-wide rule, tenantWideList holds all addresses that
 // the tenant-wide rule must block. Otherwise tenantWideList is nil.
-func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, tenantWideList []string, err error) {
+func (e *policyEnding) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, tenantWideList []string, err error) {
 	zone, err := sendlimit.TimeZone(e.run.TimeZone)
 	if err != nil {
 		return nil, nil, err
@@ -161,22 +161,22 @@ func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlim
 	if err != nil {
 		return nil, nil, err
 	}
-	all := sendlimit.ByScope(policies)
-	remaining := maps.Clone(all)
+	limits := sendlimit.ByScope(policies)
+	remaining := maps.Clone(limits)
 	delete(remaining, e.ended.Policy.Scope)
-	var boxes []sendlimit.MailboxState
+	var mailboxes []sendlimit.MailboxState
 	for _, b := range stored {
-		boxes = append(boxes, b.On(day))
+		mailboxes = append(mailboxes, b.On(day))
 	}
-	decision := sendlimit.Decide(e.run.Tenant, remaining, boxes, day, now)
+	decision := sendlimit.Decide(e.run.Tenant, remaining, mailboxes, day, now)
 	anyMoves := false
-	for _, b := range boxes {
-		scope, covered := all.Covering(b.Domain)
+	for _, b := range mailboxes {
+		scope, covered := limits.Covering(b.Domain)
 		inScope := covered && scope == e.ended.Policy.Scope
-		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.Box == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.MailboxID == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && inScope {
 			unblocked = append(unblocked, decision.Changes[i])
 		}
-		if !b.BlockedAt.IsZero() && slices.Contains(decision.Lists[sendlimit.TenantWide], b.Address) {
+		if !b.BlockedAt.IsZero() && slices.Contains(decision.BlockLists[sendlimit.TenantWide], b.Address) {
 			tenantWideList, anyMoves = append(tenantWideList, b.Address), anyMoves || inScope
 		}
 	}
@@ -190,7 +190,7 @@ func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlim
 // setRules makes the tenant-wide rule block exactly the mailboxes of tenantWideList, unless the
 // list is empty. Then it removes the rule of the policy. A mailbox that moves is therefore always
 // blocked by one of the two rules. Both calls can be repeated.
-func (e *ending) setRules(ctx context.Context, tenantWideList []string) error {
+func (e *policyEnding) setRules(ctx context.Context, tenantWideList []string) error {
 	if len(tenantWideList) > 0 {
 		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
 			_, err := e.platform.Block(ctx, sendlimit.TenantWide, tenantWideList)

@@ -63,7 +63,7 @@ func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 			fx := newFixture(t)
 			fx.Platform = partialPlatform{fx.fake, tt.accepts, tt.lists}
 			out := fx.set(t, nil, 5)
-			if made := out.Policy.RuleID != ""; made != tt.made || out.Became != sendlimit.Created || out.Mailboxes != 2 || out.Policy.PerDay != 5 {
+			if made := out.Policy.RuleID != ""; made != tt.made || out.PolicyResult != sendlimit.Created || out.Mailboxes != 2 || out.Policy.PerDay != 5 {
 				t.Fatalf("got %+v", out)
 			}
 			if rules := fx.fake.SnapshotOf(guid).Rules; tt.made && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.made && len(rules) != 0 {

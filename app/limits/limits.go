@@ -4,7 +4,7 @@
 // limit, and creates and removes the transport rule of the limit. Package enforcement counts
 // messages and blocks mailboxes.
 //
-// Service has the use cases. Get returns a Limit. Set takes a Wanted and returns an Outcome.
+// Service has the use cases. Get returns a Limit. Set takes a SetRequest and returns a SetResult.
 //
 // Start reading at Service.Set.
 //
@@ -58,20 +58,20 @@ type Limit struct {
 func (s *Service) Get(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string) (Limit, error) {
 	scope := sendlimit.TenantWide
 	if domainScope != nil {
-		scope = domain.Lookup(*domainScope)
+		scope = domain.ParseNameOrNone(*domainScope)
 	}
 	p, err := s.Policies.Policy(ctx, owner, id, scope)
 	if err != nil {
 		return Limit{}, err
 	}
-	all, err := s.Mailboxes.Mailboxes(ctx, owner, id)
-	return Limit{p, len(coveredAddresses(p, all))}, err
+	mailboxes, err := s.Mailboxes.Mailboxes(ctx, owner, id)
+	return Limit{p, len(coveredAddresses(p, mailboxes))}, err
 }
 
 // coveredAddresses returns the addresses of the mailboxes that the policy covers.
-func coveredAddresses(p sendlimit.Policy, all []mailbox.Mailbox) []string {
+func coveredAddresses(p sendlimit.Policy, mailboxes []mailbox.Mailbox) []string {
 	var addresses []string
-	for _, m := range all {
+	for _, m := range mailboxes {
 		if p.Covers(m.DomainName) {
 			addresses = append(addresses, m.Address)
 		}

@@ -90,14 +90,14 @@ func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
 	}
 }
 
-func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.Outcome {
+func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult {
 	t.Helper()
-	out, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{DomainScope: scope, PerDay: perDay}, nil)
+	out, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{DomainScope: scope, PerDay: perDay}, nil)
 	must(t, err)
 	return out
 }
 
-func (fx *fixture) refused(t *testing.T, what string, w limits.Wanted, want fault.Code) {
+func (fx *fixture) refused(t *testing.T, what string, w limits.SetRequest, want fault.Code) {
 	t.Helper()
 	if _, err := fx.Set(t.Context(), fx.owner, guid, w, nil); !errors.Is(err, want) {
 		t.Fatalf("%s: %v", what, err)
@@ -110,15 +110,15 @@ func TestARepeatedSetChangesNothing(t *testing.T) {
 	fx := newFixture(t)
 	for _, scope := range []*string{nil, ptr("EXAMPLE.test.")} {
 		first := fx.set(t, scope, 20)
-		if first.Became != sendlimit.Created || first.Mailboxes != 2 || first.Policy.RuleID == "" || first.Policy.PerDay != 20 {
+		if first.PolicyResult != sendlimit.Created || first.Mailboxes != 2 || first.Policy.RuleID == "" || first.Policy.PerDay != 20 {
 			t.Fatalf("first %+v", first)
 		}
 		fx.now = fx.now.Add(time.Hour)
-		if again := fx.set(t, scope, 20); again.Became != sendlimit.Unchanged || again.Policy != first.Policy {
+		if again := fx.set(t, scope, 20); again.PolicyResult != sendlimit.Unchanged || again.Policy != first.Policy {
 			t.Fatalf("again %+v", again)
 		}
 		changed := fx.set(t, scope, 7)
-		if changed.Became != sendlimit.Updated || changed.Policy.ID != first.Policy.ID || !changed.Policy.UpdatedAt.Equal(fx.now) {
+		if changed.PolicyResult != sendlimit.Updated || changed.Policy.ID != first.Policy.ID || !changed.Policy.UpdatedAt.Equal(fx.now) {
 			t.Fatalf("changed %+v", changed)
 		}
 		got, err := fx.Get(t.Context(), fx.owner, guid, scope)
@@ -139,11 +139,11 @@ func TestSetAdoptsExistingRule(t *testing.T) {
 	fx.fake.SetRule(guid, sendlimit.Rule{Name: name, Lists: []string{"ada@" + zone}})
 	there := fx.fake.SnapshotOf(guid).Rules[0].ID
 	first := fx.set(t, ptr(zone), 20)
-	if first.Became != sendlimit.Created || first.Policy.RuleID != there || first.Policy.RuleName != name {
+	if first.PolicyResult != sendlimit.Created || first.Policy.RuleID != there || first.Policy.RuleName != name {
 		t.Fatalf("adopted %+v", first)
 	}
 	fx.fake.DropRule(guid, name)
-	if again := fx.set(t, ptr(zone), 20); again.Became != sendlimit.Created || again.Policy.RuleID == there {
+	if again := fx.set(t, ptr(zone), 20); again.PolicyResult != sendlimit.Created || again.Policy.RuleID == there {
 		t.Fatalf("created again: %+v", again)
 	}
 }
@@ -151,7 +151,7 @@ func TestSetAdoptsExistingRule(t *testing.T) {
 func TestScopeWithoutMailboxesHasNoRule(t *testing.T) {
 	fx := newFixture(t)
 	out := fx.set(t, ptr("empty.test"), 20)
-	if out.Became != sendlimit.Created || out.Mailboxes != 0 || out.Policy.RuleID != "" || out.Policy.RuleName != sendlimit.RuleName("empty.test") {
+	if out.PolicyResult != sendlimit.Created || out.Mailboxes != 0 || out.Policy.RuleID != "" || out.Policy.RuleName != sendlimit.RuleName("empty.test") {
 		t.Fatalf("got %+v", out)
 	}
 }
@@ -164,21 +164,21 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	far.Added = true
 	must(t, fx.store.SaveDomain(t.Context(), fx.owner, far, nil))
 	for _, scope := range []string{"", ".", "unknown.test", "far.test", "nodots", "\x00"} {
-		fx.refused(t, scope, limits.Wanted{DomainScope: ptr(scope), PerDay: 99}, fault.DomainNotFound)
+		fx.refused(t, scope, limits.SetRequest{DomainScope: ptr(scope), PerDay: 99}, fault.DomainNotFound)
 		if _, err := fx.Get(t.Context(), fx.owner, guid, ptr(scope)); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("%q: %v", scope, err)
 		}
 	}
-	if _, err := fx.Set(t.Context(), "bob", guid, limits.Wanted{PerDay: 99}, nil); !errors.Is(err, fault.TenantNotFound) {
+	if _, err := fx.Set(t.Context(), "bob", guid, limits.SetRequest{PerDay: 99}, nil); !errors.Is(err, fault.TenantNotFound) {
 		t.Fatal(err)
 	}
 	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapPending, tenant.ConsentRevoked })
 	for _, perDay := range []int{0, -1, 26} {
-		fx.refused(t, "out of bounds", limits.Wanted{PerDay: perDay}, fault.InvalidSendLimit)
+		fx.refused(t, "out of bounds", limits.SetRequest{PerDay: perDay}, fault.InvalidSendLimit)
 	}
-	fx.refused(t, "no consent", limits.Wanted{PerDay: 5}, fault.AccessDenied)
+	fx.refused(t, "no consent", limits.SetRequest{PerDay: 5}, fault.AccessDenied)
 	fx.change(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
-	fx.refused(t, "no mail server", limits.Wanted{PerDay: 5}, fault.ExchangeNotReady)
+	fx.refused(t, "no mail server", limits.SetRequest{PerDay: 5}, fault.ExchangeNotReady)
 	if n := fx.fake.Calls("EnsureRule"); n != 0 {
 		t.Fatalf("%d calls", n)
 	}
@@ -192,7 +192,7 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 func TestPolicyNeedsItsRule(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}, nil); outcome.Of(err) != outcome.Down {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); outcome.KindOf(err) != outcome.Down {
 		t.Fatal(err)
 	}
 	if _, err := fx.Get(t.Context(), fx.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
@@ -203,7 +203,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 	}
 	fx.set(t, nil, 5)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 9}, nil); outcome.Of(err) != outcome.Down {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 9}, nil); outcome.KindOf(err) != outcome.Down {
 		t.Fatal(err)
 	}
 	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {
@@ -224,7 +224,7 @@ func TestSetFindsTheRuleAfterALostAnswer(t *testing.T) {
 func TestLostConsentIsStored(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Revoke(guid, "consent")
-	fx.refused(t, "revoked", limits.Wanted{PerDay: 5}, fault.AccessDenied)
+	fx.refused(t, "revoked", limits.SetRequest{PerDay: 5}, fault.AccessDenied)
 	x, err := fx.store.Tenant(t.Context(), fx.owner, guid)
 	must(t, err)
 	if x.Consent != tenant.ConsentRevoked {
@@ -255,7 +255,7 @@ func (a deletingTenant) EnsureRule(ctx context.Context, scope string, all []stri
 func TestTenantDeletedDuringSet(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
-	fx.refused(t, "deleted", limits.Wanted{PerDay: 5}, fault.TenantNotFound)
+	fx.refused(t, "deleted", limits.SetRequest{PerDay: 5}, fault.TenantNotFound)
 }
 
 func TestDomainDroppedDuringSet(t *testing.T) {
@@ -266,5 +266,5 @@ func TestDomainDroppedDuringSet(t *testing.T) {
 		missed.Began = missed.Began.Add(observation.ReplicaLag)
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 	}}
-	fx.refused(t, "dropped", limits.Wanted{DomainScope: ptr(zone), PerDay: 5}, fault.DomainNotFound)
+	fx.refused(t, "dropped", limits.SetRequest{DomainScope: ptr(zone), PerDay: 5}, fault.DomainNotFound)
 }

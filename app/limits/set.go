@@ -21,18 +21,19 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Wanted is the limit that a caller asks for. PerDay is 0 if the request's value was not a number.
-type Wanted struct {
+// SetRequest is the limit that a caller asks for. PerDay is 0 if the request's value was not a
+// number.
+type SetRequest struct {
 	DomainScope *string // as the caller wrote it; nil for the whole tenant
 	PerDay      int
 }
 
-// Outcome is a limit after Set. Became tells whether the policy and its rule were created, updated
-// or left unchanged.
-type Outcome struct {
+// SetResult is a limit after Set. PolicyResult tells whether the policy and its rule were created,
+// updated or left unchanged.
+type SetResult struct {
 	Limit
 
-	Became sendlimit.PolicyResult
+	PolicyResult sendlimit.PolicyResult
 }
 
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
@@ -43,38 +44,38 @@ type Outcome struct {
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
-func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted, answer ports.Answer[Outcome]) (Outcome, error) {
+func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, w SetRequest, answer ports.Answer[SetResult]) (SetResult, error) {
 	scope, err := s.checkRequest(ctx, owner, id, w)
 	if err != nil {
-		return Outcome{}, err
+		return SetResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
 	defer cancel()
 	p, err := s.Policies.ReservePolicy(ctx, owner, id, scope, s.Now())
 	if err != nil {
-		return Outcome{}, fmt.Errorf("reserve policy: %w", err)
+		return SetResult{}, fmt.Errorf("reserve policy: %w", err)
 	}
-	all, err := s.Mailboxes.Mailboxes(ctx, owner, id)
+	mailboxes, err := s.Mailboxes.Mailboxes(ctx, owner, id)
 	if err != nil {
-		return Outcome{}, err
+		return SetResult{}, err
 	}
-	addresses := coveredAddresses(p, all)
+	addresses := coveredAddresses(p, mailboxes)
 	rule, err := s.ensureRule(ctx, p, addresses)
 	if err != nil {
-		return Outcome{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
+		return SetResult{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 	}
-	var result Outcome
+	var result SetResult
 	result.Mailboxes = len(addresses)
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
-	result.Policy, result.Became = p.With(w.PerDay, rule, now)
+	result.Policy, result.PolicyResult = p.With(w.PerDay, rule, now)
 	return result, s.save(ctx, owner, result, answer)
 }
 
 // checkRequest makes the checks that need no platform call, and returns the scope.
-func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted) (string, error) {
+func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id tenant.GUID, w SetRequest) (string, error) {
 	scope := sendlimit.TenantWide
 	if w.DomainScope != nil {
-		d, err := s.Domains.Domain(ctx, owner, id, domain.Lookup(*w.DomainScope))
+		d, err := s.Domains.Domain(ctx, owner, id, domain.ParseNameOrNone(*w.DomainScope))
 		if err != nil {
 			return "", err
 		}
@@ -84,7 +85,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	if err != nil {
 		return "", err
 	}
-	if err := sendlimit.Valid(w.PerDay); err != nil {
+	if err := sendlimit.CheckLimit(w.PerDay); err != nil {
 		return "", err
 	}
 	return scope, checkReachable(t)
@@ -92,7 +93,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 
 // save stores the policy together with the answer. If the policy was deleted during Set, save fails
 // with tenant_not_found or domain_not_found.
-func (s *Service) save(ctx context.Context, owner access.AccountID, result Outcome, answer ports.Answer[Outcome]) error {
+func (s *Service) save(ctx context.Context, owner access.AccountID, result SetResult, answer ports.Answer[SetResult]) error {
 	completion, err := answer.Completion(result)
 	if err != nil {
 		return err

@@ -34,22 +34,22 @@ type creation struct {
 	enableSubmission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
-	// returning is true for a row whose mailbox existed at the platform earlier and was then missed
-	// by a sync. It becomes false when a call of this creation has an unknown outcome.
-	returning bool
-	// notAccepted is true if the last creation at the platform failed because the mail server does
-	// not accept the domain yet.
-	notAccepted bool
+	// reappearing is true for a row whose mailbox existed at the platform earlier and was then
+	// missed by a sync. It becomes false when a call of this creation has an unknown outcome.
+	reappearing bool
+	// domainNotAccepted is true if the last creation at the platform failed because the mail server
+	// does not accept the domain yet.
+	domainNotAccepted bool
 }
 
 // run returns a result when the mailbox exists or when the platform refused it. It returns an error
 // when a repetition of the request can continue the creation.
 func (c *creation) run(ctx context.Context) (Result, error) {
 	if c.row.Stage == mailbox.Ready {
-		return c.result(mailbox.ResultExists), nil
+		return c.newResult(mailbox.ResultExists), nil
 	}
 	c.mayExist = !c.row.JustReserved
-	c.returning = c.row.Stage == mailbox.Reserved && c.row.ObjectID != ""
+	c.reappearing = c.row.Stage == mailbox.Reserved && c.row.ObjectID != ""
 	var found *mailbox.Platform
 	var at time.Time
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
@@ -58,7 +58,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 		return err
 	}, nil)
 	if err != nil {
-		return c.releaseFailed(ctx, err)
+		return c.releaseReservation(ctx, err)
 	}
 	switch mailbox.NextStep(c.row.Stage, found != nil) {
 	case mailbox.Keep:
@@ -66,10 +66,10 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	case mailbox.Create:
 		var existed bool
 		switch found, at, existed, err = c.createAtPlatform(ctx); {
-		case c.returning && existed:
-			return c.keepReturning(ctx, found, at)
+		case c.reappearing && existed:
+			return c.keepReappearing(ctx, found, at)
 		case err != nil:
-			return c.releaseFailed(ctx, err)
+			return c.releaseReservation(ctx, err)
 		}
 	}
 	return c.finishSetup(ctx, *found, at)
@@ -85,10 +85,10 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 	}
 	c.row = rows[0]
 	if c.row.Stage != mailbox.Reserved {
-		return c.result(mailbox.ResultExists), nil
+		return c.newResult(mailbox.ResultExists), nil
 	}
-	c.row = c.row.Seen(found, at)
-	return c.result(mailbox.ResultExists), c.save(ctx, c.owner, c.row)
+	c.row = c.row.WithPlatformState(found, at)
+	return c.newResult(mailbox.ResultExists), c.save(ctx, c.owner, c.row)
 }
 
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
@@ -110,7 +110,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	hiddenLookups := 0
 	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		created, err := c.platform.CreateMailbox(ctx, c.spec)
-		takenErr, c.notAccepted = nil, outcome.Of(err) == outcome.NotReady
+		takenErr, c.domainNotAccepted = nil, outcome.KindOf(err) == outcome.NotReady
 		switch {
 		case err == nil:
 			found, at = &created, c.Now()
@@ -118,7 +118,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 			takenErr = err
 			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by a mailbox that an earlier call created"}
 		case !outcome.ChangedNothing(err):
-			c.mayExist, c.returning = true, false
+			c.mayExist, c.reappearing = true, false
 		}
 		return err
 	}, func(ctx context.Context) (bool, error) {
@@ -129,7 +129,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		case err != nil:
 			c.mayExist = true
 		case found == nil && takenErr != nil:
-			if !c.mayExist || c.returning || hiddenLookups == maxHiddenLookups {
+			if !c.mayExist || c.reappearing || hiddenLookups == maxHiddenLookups {
 				return false, takenErr
 			}
 			hiddenLookups++
@@ -140,12 +140,12 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 	return found, at, existed, err
 }
 
-// keepReturning ends the creation of a mailbox that still exists at the platform. The platform
+// keepReappearing ends the creation of a mailbox that still exists at the platform. The platform
 // refused to create a second mailbox with the same address. found is the mailbox at the time at, or
 // nil if the platform does not show the mailbox yet. The row keeps its id and its limit. Its stage
-// is Reserved again. If found is not nil, keepReturning stores the mailbox as found. Otherwise the
-// next request does. Neither sets a new password.
-func (c *creation) keepReturning(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
+// is Reserved again. If found is not nil, keepReappearing stores the mailbox as found. Otherwise
+// the next request does. Neither sets a new password.
+func (c *creation) keepReappearing(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err
@@ -156,14 +156,14 @@ func (c *creation) keepReturning(ctx context.Context, found *mailbox.Platform, a
 	return c.recordExisting(ctx, *found, at)
 }
 
-// releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
-// No mailbox can be left when no call has an unknown outcome, or when the address belongs to a
-// different object.
-func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
+// releaseReservation deletes the reserved row when tenantry cannot have left a mailbox at the
+// platform. No mailbox can be left when no call has an unknown outcome, or when the address belongs
+// to a different object.
+func (c *creation) releaseReservation(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
-	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)
+	cause = c.releaseIfNew(ctx, c.owner, c.row, cause)
 	if isRefusal(cause) {
-		return c.failed(cause), nil
+		return c.failedResult(cause), nil
 	}
 	return Result{}, cause
 }
@@ -171,7 +171,7 @@ func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, erro
 // isRefusal reports whether the platform refused this one mailbox. A revoked consent is not such a
 // refusal: it fails the whole request.
 func isRefusal(err error) bool {
-	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
+	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
 // finishSetup sets the password and enables sign-in and SMTP submission. found is the mailbox as
@@ -192,12 +192,12 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at t
 	}
 	switch {
 	case isRefusal(err):
-		return c.failed(err), nil
+		return c.failedResult(err), nil
 	case err != nil:
 		return Result{}, err
 	}
 	c.row.AccountEnabled, c.row.PrincipalName, c.row.Observed.Account = true, c.row.Address, c.Now()
-	return c.result(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
+	return c.newResult(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
 }
 
 // saveCreated stores the created mailbox. A second request for the same address may have been
@@ -222,12 +222,12 @@ func (c *creation) copyPlatform(found mailbox.Platform, at time.Time) {
 	c.row.PrincipalName, c.row.Alias, c.row.AccountEnabled = found.PrincipalName, found.Alias, found.AccountEnabled
 }
 
-func (c *creation) result(status string) Result {
+func (c *creation) newResult(status string) Result {
 	return Result{Status: status, Spec: c.spec, Mailbox: c.row}
 }
 
-func (c *creation) failed(cause error) Result {
-	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(cause)}
+func (c *creation) failedResult(cause error) Result {
+	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.ErrorOf(cause)}
 }
 
 // fetchMailbox reads a mailbox with the timeout of one call. It returns nil if the mailbox does not

@@ -80,8 +80,8 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 			lift := fx.fake.Fail(tt.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test")
 			refused(t, err, tt.want)
-			if tt.want == fault.ProviderUnavailable && fault.Of(err).RetryAfter != 7*time.Second {
-				t.Fatalf("the error says to retry after %s", fault.Of(err).RetryAfter)
+			if tt.want == fault.ProviderUnavailable && fault.ErrorOf(err).RetryAfter != 7*time.Second {
+				t.Fatalf("the error says to retry after %s", fault.ErrorOf(err).RetryAfter)
 			}
 			lift()
 			if kept := !fx.reservesRow(t); kept != tt.kept {

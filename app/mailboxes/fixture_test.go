@@ -69,7 +69,7 @@ func newFixture(t *testing.T) *fixture {
 
 // service returns a service as a new process would have it, with the same store and platform.
 func (fx *fixture) service() *Service {
-	pass := &reconcile.Pass{
+	pass := &reconcile.Reconciler{
 		Platform: fx.fake, Domains: fx.store, DNS: fx.fake.DNS, Facts: fx.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}

@@ -38,7 +38,7 @@ type Service struct {
 	// Connections ends the connections of a mailbox before the mailbox is removed.
 	Connections Connections
 	Platform    ports.MailPlatform
-	Reconciler  *reconcile.Pass
+	Reconciler  *reconcile.Reconciler
 	Now         func() time.Time
 	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is not enabled. Operators set
 	// it to false where the platform no longer offers SMTP AUTH.
@@ -78,5 +78,5 @@ func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFu
 // recordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
 // stores the revocation first.
 func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 }

@@ -41,8 +41,8 @@ type Result struct {
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
 // mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.CheckConsent. It also fails
-// with domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_not_ready and
-// smtp_auth_not_enabled.
+// with domain_not_verified, mailbox_limit_reached, tenant_limit_reached,
+// exchange_bootstrap_not_ready and smtp_auth_not_enabled.
 //
 // Provision reserves a row for each mailbox before it calls the platform. After a crash, a
 // repetition of the request continues from these rows. A reserved row counts towards the domain's
@@ -56,7 +56,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.Domains.Domain(ctx, acc.ID, id, domain.Lookup(r.Domain))
+	d, err := s.Domains.Domain(ctx, acc.ID, id, domain.ParseNameOrNone(r.Domain))
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.T
 	if err != nil {
 		return err
 	}
-	if err := acc.MayGrow(tenantCount); err != nil {
+	if err := acc.CheckMayGrow(tenantCount); err != nil {
 		return err
 	}
 	if t.Bootstrap != tenant.BootstrapReady {
@@ -139,7 +139,7 @@ func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d d
 			addresses = append(addresses, m.Address)
 		}
 	}
-	_, err = mailbox.Admit(addresses, specs, mailbox.MaxPerDomain)
+	_, err = mailbox.SelectNew(addresses, specs, mailbox.MaxPerDomain)
 	return err
 }
 
@@ -149,7 +149,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 	results, errs := make([]Result, len(rows)), make([]error, len(rows))
 	if err := s.prepareDomain(ctx, owner, d, rows); err != nil {
 		for i, row := range rows {
-			errs[i] = s.releaseIfFresh(ctx, owner, row, err)
+			errs[i] = s.releaseIfNew(ctx, owner, row, err)
 		}
 		return results, errs
 	}
@@ -165,7 +165,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 		workers.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
 	workers.Wait()
-	if slices.ContainsFunc(creations, func(c *creation) bool { return c.notAccepted }) {
+	if slices.ContainsFunc(creations, func(c *creation) bool { return c.domainNotAccepted }) {
 		if err := s.markMailNotReady(ctx, owner, d); err != nil {
 			errs[0] = errors.Join(errs[0], err)
 		}
@@ -178,7 +178,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 // wrong if a lagging replica showed an earlier domain with this name.
 func (s *Service) markMailNotReady(ctx context.Context, owner access.AccountID, d domain.Domain) error {
 	d.MailReady, d.Observed.Mail = false, s.Now()
-	_, err := reconcile.Save(ctx, s.Domains, owner, d)
+	_, err := reconcile.SaveDomain(ctx, s.Domains, owner, d)
 	return err
 }
 
@@ -189,7 +189,7 @@ func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d d
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil
 	}
-	if d, err := s.Reconciler.Domain(ctx, owner, d, reconcile.MailServerReady); err != nil && !d.MailReady {
+	if d, err := s.Reconciler.ReconcileDomain(ctx, owner, d, reconcile.MailServerReady); err != nil && !d.MailReady {
 		return fmt.Errorf("reconcile domain: %w", err)
 	}
 	return nil

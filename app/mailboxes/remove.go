@@ -19,13 +19,13 @@ import (
 
 // Connections ends the connections of a mailbox to sending platforms.
 type Connections interface {
-	// EndAll removes the mailbox's accounts from the sending platforms and ends its connections. It
-	// may be repeated.
-	EndAll(ctx context.Context, owner access.AccountID, mailboxID string) error
+	// DisconnectAll removes the mailbox's accounts from the sending platforms and ends its
+	// connections. It may be repeated.
+	DisconnectAll(ctx context.Context, owner access.AccountID, mailboxID string) error
 }
 
-// Removed is the result of Remove. The platform can restore the mailbox until RestorableUntil.
-type Removed struct {
+// RemoveResult is the result of Remove. The platform can restore the mailbox until RestorableUntil.
+type RemoveResult struct {
 	Mailbox         mailbox.Mailbox
 	RestorableUntil time.Time
 }
@@ -34,45 +34,46 @@ type Removed struct {
 // the service. confirm must be the address of the mailbox. The platform removes the mailbox by its
 // object id, so a newer mailbox with the same address stays.
 //
-// It fails with tenant_not_found, mailbox_not_found, confirmation_required, exchange_not_ready, a
-// code of Tenant.CheckConsent, or an error of a platform. A failed removal can be repeated.
-func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, answer ports.Answer[Removed]) (Removed, error) {
+// It fails with tenant_not_found, mailbox_not_found, confirmation_required,
+// exchange_bootstrap_not_ready, a code of Tenant.CheckConsent, or an error of a platform. A failed
+// removal can be repeated.
+func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, answer ports.Answer[RemoveResult]) (RemoveResult, error) {
 	m, err := s.Removals.RemovableMailbox(ctx, owner, id, mailboxID)
 	if err != nil {
-		return Removed{}, err
+		return RemoveResult{}, err
 	}
 	if !strings.EqualFold(confirm, m.Address) {
-		return Removed{}, fault.ConfirmationRequired.With("confirm must be the address of the mailbox")
+		return RemoveResult{}, fault.ConfirmationRequired.With("confirm must be the address of the mailbox")
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
-		return Removed{}, err
+		return RemoveResult{}, err
 	}
 	if err := t.CheckConsent(); err != nil {
-		return Removed{}, err
+		return RemoveResult{}, err
 	}
 	if t.Bootstrap != tenant.BootstrapReady {
-		return Removed{}, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+		return RemoveResult{}, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	if err := s.Connections.EndAll(ctx, owner, m.ID); err != nil {
-		return Removed{}, err
+	if err := s.Connections.DisconnectAll(ctx, owner, m.ID); err != nil {
+		return RemoveResult{}, err
 	}
 	if err := s.removeAtPlatform(ctx, owner, &m); err != nil {
-		return Removed{}, s.recordLostConsent(ctx, owner, id, err)
+		return RemoveResult{}, s.recordLostConsent(ctx, owner, id, err)
 	}
 	now := s.Now().UTC()
-	removed := Removed{Mailbox: m, RestorableUntil: now.Add(mailbox.Retention).Truncate(time.Second)}
+	removed := RemoveResult{Mailbox: m, RestorableUntil: now.Add(mailbox.Retention).Truncate(time.Second)}
 	completion, err := answer.Completion(removed)
 	if err != nil {
-		return Removed{}, err
+		return RemoveResult{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		return s.Removals.RemoveMailbox(ctx, owner, m, now, completion)
 	})
 	if err != nil {
-		return Removed{}, fmt.Errorf("remove mailbox: %w", err)
+		return RemoveResult{}, fmt.Errorf("remove mailbox: %w", err)
 	}
 	return removed, nil
 }
@@ -88,7 +89,7 @@ func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, 
 		if err != nil || found == nil {
 			return err
 		}
-		*m = m.Seen(*found, at)
+		*m = m.WithPlatformState(*found, at)
 		if err := s.save(ctx, owner, *m); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ type endedConnections struct {
 	during func()
 }
 
-func (c *endedConnections) EndAll(_ context.Context, _ access.AccountID, mailboxID string) error {
+func (c *endedConnections) DisconnectAll(_ context.Context, _ access.AccountID, mailboxID string) error {
 	if c.during != nil {
 		c.during()
 	}
@@ -45,7 +45,7 @@ func (fx *fixture) removable(t *testing.T) (mailbox.Mailbox, *endedConnections) 
 	return fx.stored(t)[0], connections
 }
 
-func (fx *fixture) remove(t *testing.T, m mailbox.Mailbox) (Removed, error) {
+func (fx *fixture) remove(t *testing.T, m mailbox.Mailbox) (RemoveResult, error) {
 	t.Helper()
 	return fx.Remove(t.Context(), fx.acc.ID, guid, m.ID, m.Address, nil)
 }

@@ -89,7 +89,7 @@ func severity(err error) int {
 	case errors.Is(err, fault.MailboxNotFound):
 		return severityUnfinished // another request for the same address released the row
 	}
-	switch outcome.Of(err) {
+	switch outcome.KindOf(err) {
 	case outcome.Throttled, outcome.Down:
 		return severityUnavailable
 	case outcome.Broken:
@@ -101,10 +101,10 @@ func severity(err error) int {
 	}
 }
 
-// releaseIfFresh deletes a row that this request reserved and whose mailbox cannot exist at the
-// platform. If a later request has reserved the row too, the store keeps the row. releaseIfFresh
+// releaseIfNew deletes a row that this request reserved and whose mailbox cannot exist at the
+// platform. If a later request has reserved the row too, the store keeps the row. releaseIfNew
 // returns cause, or the error of the store.
-func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
+func (s *Service) releaseIfNew(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
 	if !row.JustReserved {
 		return cause
 	}

@@ -30,8 +30,8 @@ type Change struct {
 // the mailbox. The platform is changed first: if it refuses the name, the limit is not stored
 // either.
 //
-// It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_not_ready, the codes of
-// the validation, or an error of the platform.
+// It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_bootstrap_not_ready, the
+// codes of the validation, or an error of the platform.
 func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string, c Change) (mailbox.Mailbox, error) {
 	c, err := normalize(c)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return mailbox.Mailbox{}, err
 	}
-	if err := validate(c); err != nil {
+	if err := checkChange(c); err != nil {
 		return mailbox.Mailbox{}, err
 	}
 	if c.DisplayName != nil {
@@ -75,12 +75,12 @@ func normalize(c Change) (Change, error) {
 	return c, err
 }
 
-func validate(c Change) error {
+func checkChange(c Change) error {
 	if c.DisplayName == nil && c.DailySendLimit == nil && !c.ClearSendLimit {
 		return fault.NoUpdates.With("the body holds no field that can be changed")
 	}
 	if c.DailySendLimit != nil {
-		return sendlimit.Valid(*c.DailySendLimit)
+		return sendlimit.CheckLimit(*c.DailySendLimit)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	if err != nil {
 		return m, s.recordLostConsent(ctx, owner, m.TenantGUID, err)
 	}
-	m.DisplayName, m.Observed.Name = name, observation.Held(renamedAt)
+	m.DisplayName, m.Observed.Name = name, observation.HeldUntil(renamedAt)
 	return m, s.save(ctx, owner, m)
 }
 

@@ -44,7 +44,7 @@ func createAccountCommand() *cobra.Command {
 				return err
 			}
 			if err := access.CheckEmail(email); err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			return withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 				account, err := store.CreateAccount(ctx, email, plan, slots, time.Now())
@@ -58,7 +58,7 @@ func createAccountCommand() *cobra.Command {
 	cmd.Flags().StringVar(&email, "email", "", "address of the account's first member")
 	cmd.Flags().StringVar(&plan, "plan", "complete", planNames())
 	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "maximum number of tenants, instead of the plan's number")
-	cli.Require(cmd, "email")
+	cli.RequireFlags(cmd, "email")
 	return cmd
 }
 
@@ -110,7 +110,7 @@ type accountFunc func(context.Context, *cobra.Command, *bunstore.Store, access.A
 func withAccount(cmd *cobra.Command, run accountFunc) *cobra.Command {
 	var idOrEmail string
 	cmd.Flags().StringVar(&idOrEmail, "account", "", accountFlagHelp)
-	cli.Require(cmd, "account")
+	cli.RequireFlags(cmd, "account")
 	cmd.RunE = withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 		acc, err := store.FindAccount(ctx, idOrEmail)
 		if err != nil {
@@ -140,7 +140,7 @@ const maxTenantSlots = 1_000_000
 // checkTenantSlots returns a usage error when --tenant-slots is out of range.
 func checkTenantSlots(slots int) error {
 	if slots < 0 || slots > maxTenantSlots {
-		return cli.Usage(fmt.Errorf("--tenant-slots must be between 0 and %d", maxTenantSlots))
+		return cli.UsageError(fmt.Errorf("--tenant-slots must be between 0 and %d", maxTenantSlots))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func checkTenantSlots(slots int) error {
 // checkPlanName returns a usage error when there is no plan with this name.
 func checkPlanName(name string) error {
 	if !slices.ContainsFunc(access.Plans(), func(p access.Plan) bool { return p.Name == name }) {
-		return cli.Usage(access.NoSuchPlan())
+		return cli.UsageError(access.UnknownPlan())
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func changePlanCommand() *cobra.Command {
 			"(402 tenant_limit_reached) until it holds fewer. A suspended account stays suspended.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !cmd.Flags().Changed("plan") && !cmd.Flags().Changed("tenant-slots") {
-			return cli.Usage(errors.New("set --plan, --tenant-slots or both"))
+			return cli.UsageError(errors.New("set --plan, --tenant-slots or both"))
 		}
 		if err := checkTenantSlots(slots); err != nil {
 			return err
@@ -227,7 +227,7 @@ type accountRow struct {
 }
 
 func newAccountRow(a access.Account) accountRow {
-	return accountRow{string(a.ID), a.Email, a.Plan.Name, a.Active, a.Plan.TenantSlots, cli.Stamp(a.CreatedAt)}
+	return accountRow{string(a.ID), a.Email, a.Plan.Name, a.Active, a.Plan.TenantSlots, cli.FormatTime(a.CreatedAt)}
 }
 
 // Columns implements cli.Row.
@@ -249,7 +249,7 @@ type accountStatusRow struct {
 }
 
 func newAccountStatusRow(a access.Account) accountStatusRow {
-	row := accountStatusRow{accountRow: newAccountRow(a), Status: string(a.Status()), SlotsFrom: "plan", TenantsHeld: a.TenantsHeld, ClosedAt: optionalStamp(a.ClosedAt)}
+	row := accountStatusRow{accountRow: newAccountRow(a), Status: string(a.Status()), SlotsFrom: "plan", TenantsHeld: a.TenantCount, ClosedAt: optionalStamp(a.ClosedAt)}
 	if a.OwnSlots != 0 {
 		row.SlotsFrom = "account"
 	}

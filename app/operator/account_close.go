@@ -53,7 +53,7 @@ func closeCommand() *cobra.Command {
 		remaining, _ := remainingRules(removals)
 		closing, err := store.CloseAccount(ctx, acc.ID, time.Now(), ruleNames(remaining)...)
 		if err != nil {
-			(&tenants.Service{Runs: store, Now: time.Now}).Resume(ctx, removals)
+			(&tenants.Service{Runs: store, Now: time.Now}).ResumeEnforcement(ctx, removals)
 			return err
 		}
 		for _, removal := range removals {
@@ -86,7 +86,7 @@ func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store,
 
 // closingQuestion returns the question that closeCommand asks on a terminal.
 func closingQuestion(acc access.Account) string {
-	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantsHeld)
+	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantCount)
 }
 
 // confirm asks question on the terminal and returns nil when the reply is y or yes. It returns an
@@ -152,7 +152,7 @@ type closedAccountRow struct {
 func newClosedAccountRow(a access.Account, closing ports.Closing, removals []tenants.TenantRuleRemoval) closedAccountRow {
 	remaining, removed := remainingRules(removals)
 	return closedAccountRow{
-		string(a.ID), a.Email, string(access.StatusClosed), cli.Stamp(closing.At), closing.KeysRevoked, closing.TenantsReleased,
+		string(a.ID), a.Email, string(access.StatusClosed), cli.FormatTime(closing.At), closing.KeysRevoked, closing.TenantsReleased,
 		closing.DNSConnectionsRemoved, closing.IntegrationsRemoved, removed, remaining,
 	}
 }

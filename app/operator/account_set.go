@@ -28,7 +28,7 @@ func setAccountCommand() *cobra.Command {
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		flags := cmd.Flags()
 		if !flags.Changed("display-name") && !flags.Changed("support-url") && !flags.Changed("return-hosts") {
-			return cli.Usage(errors.New("set --display-name, --support-url or --return-hosts"))
+			return cli.UsageError(errors.New("set --display-name, --support-url or --return-hosts"))
 		}
 		changed, err := store.ChangeSettings(ctx, acc.ID, func(stored access.Settings) (access.Settings, error) {
 			if flags.Changed("display-name") {
@@ -42,7 +42,7 @@ func setAccountCommand() *cobra.Command {
 			}
 			stored, err := stored.Normalized()
 			if err != nil {
-				return stored, cli.Usage(err) // the stored values are valid, so the invalid value comes from a flag
+				return stored, cli.UsageError(err) // the stored values are valid, so the invalid value comes from a flag
 			}
 			return stored, nil
 		})

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// eventRow shows one entry of the audit log.
+// eventRow shows one event of the audit log.
 type eventRow struct {
 	EventID   string            `json:"event_id"`
 	Operator  string            `json:"operator"`
@@ -31,7 +31,7 @@ type eventRow struct {
 }
 
 func newEventRow(e audit.Event) eventRow {
-	row := eventRow{EventID: e.ID, Operator: e.Operator, Action: string(e.Action), Details: e.Details, CreatedAt: cli.Stamp(e.At)}
+	row := eventRow{EventID: e.ID, Operator: e.Operator, Action: string(e.Action), Details: e.Details, CreatedAt: cli.FormatTime(e.At)}
 	if e.Account != "" {
 		row.AccountID = (*string)(&e.Account)
 	}
@@ -66,7 +66,7 @@ func auditCommand() *cobra.Command {
 			query := ports.AuditQuery{Limit: limit}
 			var err error
 			if query.Since, err = parseSince(since, time.Now()); err != nil || limit < 1 {
-				return cli.Usage(errors.Join(err, checkPositive("limit", limit)))
+				return cli.UsageError(errors.Join(err, checkPositive("limit", limit)))
 			}
 			if query.Account, err = findOptionalAccount(ctx, store, account); err != nil {
 				return err

@@ -66,7 +66,7 @@ func auditVerifyCommand() *cobra.Command {
 func verifyFile(name string) (audit.Proof, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return audit.Proof{}, cli.External(err)
+		return audit.Proof{}, cli.ExternalError(err)
 	}
 	defer func() { _ = file.Close() }()
 	proof, err := audit.Verify(file)
@@ -76,7 +76,7 @@ func verifyFile(name string) (audit.Proof, error) {
 		return proof, cli.WithFix(fmt.Errorf("%s is not an unbroken chain: %w", name, err),
 			"export again; if a new export is broken too, somebody changed entries in the database")
 	case err != nil:
-		return proof, cli.External(err)
+		return proof, cli.ExternalError(err)
 	case proof.Entries == 0:
 		return proof, cli.WithFix(fmt.Errorf("%s has no entries", name), "export again")
 	}

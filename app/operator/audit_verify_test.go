@@ -30,7 +30,7 @@ func TestAuditVerifyProvesAFile(t *testing.T) {
 	var lines []string
 	last := audit.Entry{Hash: audit.Anchor}
 	for range 3 {
-		next, err := audit.Entry{ID: "id", Actor: audit.Actor{Type: audit.Key}, Action: "add-domain", Outcome: audit.Done}.Link(last.Sequence, last.Hash)
+		next, err := audit.Entry{ID: "id", Actor: audit.Actor{Type: audit.Key}, Action: "add-domain", Outcome: audit.Succeeded}.Link(last.Sequence, last.Hash)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func configCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := settings.Read(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), describeTimeout)
 			defer cancel()
@@ -64,7 +64,7 @@ func configCommand() *cobra.Command {
 				return err
 			}
 			if err := r.Config.Check(); err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			return nil
 		},
@@ -83,7 +83,7 @@ func settingRows(r settings.Reading) []settingRow {
 		}
 		key := field.Tag.Get("koanf")
 		rows = append(rows, settingRow{
-			Name: key, Value: displayValue(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.From[key], settings.FromDefault),
+			Name: key, Value: displayValue(field, values.FieldByIndex(field.Index)), Source: cmp.Or(r.Sources[key], settings.FromDefault),
 			Variable: settings.VariableName(key), Flag: "--" + settings.FlagName(field),
 		})
 	}
@@ -143,7 +143,7 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	var rows []settingRow
 	add := func(provider, name, value string) {
 		key := "providers." + provider + "." + name
-		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.From[key], settings.FromDefault), Variable: settings.VariableName(key)})
+		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.Sources[key], settings.FromDefault), Variable: settings.VariableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
 		for _, field := range descriptions[provider].FieldsOf(wire.OfOperator) {

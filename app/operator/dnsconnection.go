@@ -90,7 +90,7 @@ func removeDNSConnectionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd, removedDNSConnectionRow{c.ID, string(c.AccountID), c.Provider, c.Name, "removed", cli.Stamp(time.Now())})
+			return cli.Show(cmd, removedDNSConnectionRow{c.ID, string(c.AccountID), c.Provider, c.Name, "removed", cli.FormatTime(time.Now())})
 		}),
 	}
 	requireConnectionFlag(cmd, &id)
@@ -100,7 +100,7 @@ func removeDNSConnectionCommand() *cobra.Command {
 // requireConnectionFlag adds the required flag --connection to cmd.
 func requireConnectionFlag(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "connection", "", "the connection's id, as dns-connection list shows it")
-	cli.Require(cmd, "connection")
+	cli.RequireFlags(cmd, "connection")
 }
 
 // dnsDependencies holds the services of a command that calls DNS providers.
@@ -116,7 +116,7 @@ func withDNSDependencies(run func(context.Context, *cobra.Command, dnsDependenci
 	return withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) (err error) {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return cli.Usage(err)
+			return cli.UsageError(err)
 		}
 		// The command creates a missing keyset only for an embedded database. With a database
 		// server, the service may run on another host with its own keyset. That service could not
@@ -151,7 +151,7 @@ type dnsConnectionRow struct {
 
 func newDNSConnectionRow(c dnsconnection.Connection) dnsConnectionRow {
 	return dnsConnectionRow{
-		c.ID, string(c.AccountID), c.Provider, c.Name, string(c.Status), c.ZonesVisible, cli.Stamp(c.TestedAt), cli.Stamp(c.CreatedAt),
+		c.ID, string(c.AccountID), c.Provider, c.Name, string(c.Status), c.ZonesVisible, cli.FormatTime(c.TestedAt), cli.FormatTime(c.CreatedAt),
 	}
 }
 

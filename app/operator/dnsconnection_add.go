@@ -51,7 +51,7 @@ func addDNSConnectionCommand() *cobra.Command {
 	cmd.Flags().StringVar(&options.name, "name", "", "what the connection is for")
 	cmd.Flags().StringVar(&options.credential, "credential-file", "", "the file with the secret, or - for standard input")
 	cmd.Flags().StringArrayVar(&options.settings, "set", nil, "a field of the provider that is not a secret, as `NAME=VALUE`")
-	cli.Require(cmd, "account", "provider")
+	cli.RequireFlags(cmd, "account", "provider")
 	_ = cmd.RegisterFlagCompletionFunc("provider", completePlugins(wire.KindDNS)) // fails only for a flag that does not exist
 	return cmd
 }
@@ -60,7 +60,7 @@ func addDNSConnectionCommand() *cobra.Command {
 // provider rejects the credential.
 func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
 	if utf8.RuneCountInString(options.name) > 100 || cli.Printable(options.name) != options.name {
-		return cli.Usage(errors.New("--name must be one line of at most 100 characters"))
+		return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
 	}
 	description, err := options.describeProvider(ctx, deps.providers)
 	if err != nil {
@@ -79,10 +79,10 @@ func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsD
 	if err != nil {
 		return err
 	}
-	if err := owner.Open(); err != nil {
+	if err := owner.CheckOpen(); err != nil {
 		return err
 	}
-	c, err := deps.connections.Add(ctx, dnsconnections.New{
+	c, err := deps.connections.Add(ctx, dnsconnections.NewConnection{
 		Account: owner.ID, Provider: description.Name, Name: options.name, Credential: secrets.withSettings(settings),
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (options addOptions) describeProvider(ctx context.Context, p *wiring.DNSPro
 			"add one with `tenantry plugin add FILE…`; `tenantry plugin list` shows the catalog")
 	}
 	if !slices.Contains(names, options.provider) {
-		return wire.Description{}, cli.Usage(fmt.Errorf("there is no DNS provider %q; --provider must be one of %s", options.provider, strings.Join(names, ", ")))
+		return wire.Description{}, cli.UsageError(fmt.Errorf("there is no DNS provider %q; --provider must be one of %s", options.provider, strings.Join(names, ", ")))
 	}
 	description, err := p.Host.Describe(ctx, options.provider)
 	if err != nil {

@@ -29,19 +29,19 @@ const (
 func addFailure(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && providerErr.Kind == outcome.Refused && strings.HasPrefix(providerErr.Cause, outcome.CauseSetting) {
-		return cli.WithFix(cli.Usage(errors.New(providerErr.Detail)), fixSettings)
+		return cli.WithFix(cli.UsageError(errors.New(providerErr.Detail)), fixSettings)
 	}
 	cause, fix := explainFailedTest(provider, err)
 	if cause == nil {
 		return err
 	}
 	cause.Detail += "; nothing is stored"
-	return cli.WithFix(cli.External(cause), fix)
+	return cli.WithFix(cli.ExternalError(cause), fix)
 }
 
 // testFailure returns the error of a stored connection that failed its test, with a fix.
 func testFailure(provider string, err error) error {
-	var unreadable dnsconnections.Unreadable
+	var unreadable dnsconnections.UnreadableError
 	if errors.As(err, &unreadable) {
 		return cli.WithFix(err, "restore the keyset that sealed it from a backup, or add a new connection and remove this one")
 	}
@@ -52,7 +52,7 @@ func testFailure(provider string, err error) error {
 	if errors.Is(cause, fault.CredentialRejected) || fix == fixSettings {
 		fix += fixReplaceStored
 	}
-	return cli.WithFix(cli.External(cause), fix)
+	return cli.WithFix(cli.ExternalError(cause), fix)
 }
 
 // explainFailedTest translates the error of a provider call into the error that operators read, and
@@ -62,7 +62,7 @@ func explainFailedTest(provider string, err error) (*fault.Error, string) {
 	if !errors.As(err, &providerErr) {
 		return nil, ""
 	}
-	cause, fix := fault.Of(err), fixUnreachable
+	cause, fix := fault.ErrorOf(err), fixUnreachable
 	switch {
 	case errors.Is(err, fault.CredentialRejected):
 		fix = fixCredential
@@ -71,7 +71,7 @@ func explainFailedTest(provider string, err error) (*fault.Error, string) {
 			strings.ToUpper(provider) + "_ALLOW_PRIVATE=true, for the service too"
 	case errors.Is(err, fault.InvalidRequest):
 		fix = fixSettings
-	case outcome.TooLarge(err):
+	case outcome.IsTooLarge(err):
 		fix = fixTooLarge
 	case strings.HasPrefix(providerErr.Cause, "plugin_"):
 		fix = fixPlugin

@@ -44,7 +44,7 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 			fixTooLarge, fixTooLarge},
 		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitExternal, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
 		{"not an error of a test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
-		{"a different keyset", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
+		{"a different keyset", dnsconnections.UnreadableError{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
 			"", "restore the keyset that sealed it"},
 	} {
 		for fix, err := range map[string]error{tt.add: addFailure("x", tt.err), tt.test: testFailure("x", tt.err)} {

@@ -140,7 +140,7 @@ func (f credentialForm) usageError(err error) error {
 	if cli.HasFix(err) {
 		return err
 	}
-	return cli.WithFix(cli.Usage(err), "the fields of "+f.Name+":\n"+f.help())
+	return cli.WithFix(cli.UsageError(err), "the fields of "+f.Name+":\n"+f.help())
 }
 
 // help returns one line for each field, with the way to pass the field and its purpose.

@@ -40,20 +40,20 @@ func createKeyCommand() *cobra.Command {
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.Account) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return cli.Usage(err)
+			return cli.UsageError(err)
 		}
-		if form := access.Form(form); form != access.Live && form != access.Trial {
-			return cli.Usage(errors.New("--form must be live or trial"))
+		if form := access.KeyForm(form); form != access.Live && form != access.Trial {
+			return cli.UsageError(errors.New("--form must be live or trial"))
 		}
 		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
-			return cli.Usage(errors.New("--name must be one line of at most 100 characters"))
+			return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
 		}
 		now := time.Now()
 		bounds, err := limits.bounds(now)
 		if err != nil {
 			return err
 		}
-		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, now)
+		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.KeyForm(form), owner.ID, name, now)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func createKeyCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&name, "name", "", "what the key is for")
 	cmd.Flags().StringVar(&form, "form", "live", "live or trial")
-	limits.add(cmd)
+	limits.addFlags(cmd)
 	return cmd
 }
 
@@ -108,7 +108,7 @@ func rotateKeyCommand() *cobra.Command {
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			// ReplaceKey copies the account, the name and the bounds of the old key.
 			newKey, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Live, "", "", time.Now())
@@ -118,7 +118,7 @@ func rotateKeyCommand() *cobra.Command {
 			if newKey, err = store.ReplaceKey(ctx, id, newKey); err != nil {
 				return err
 			}
-			return cli.Show(cmd, rotatedKeyRow{newCreatedKeyRow(newKey, text), "rotated", id, cli.Stamp(newKey.CreatedAt)})
+			return cli.Show(cmd, rotatedKeyRow{newCreatedKeyRow(newKey, text), "rotated", id, cli.FormatTime(newKey.CreatedAt)})
 		}),
 	}
 	requireKeyFlag(cmd, &id)
@@ -135,7 +135,7 @@ func revokeKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd, revokedKeyRow{key.ID, string(key.Status()), cli.Stamp(key.RevokedAt)})
+			return cli.Show(cmd, revokedKeyRow{key.ID, string(key.Status()), cli.FormatTime(key.RevokedAt)})
 		}),
 	}
 	requireKeyFlag(cmd, &id)
@@ -145,7 +145,7 @@ func revokeKeyCommand() *cobra.Command {
 // requireKeyFlag adds the required flag --key to cmd.
 func requireKeyFlag(cmd *cobra.Command, id *string) {
 	cmd.Flags().StringVar(id, "key", "", "the key's id, as key list shows it; never the key itself")
-	cli.Require(cmd, "key")
+	cli.RequireFlags(cmd, "key")
 }
 
 // createdKeyRow shows a new API key with its text. The text is not stored and cannot be shown
@@ -161,7 +161,7 @@ type createdKeyRow struct {
 }
 
 func newCreatedKeyRow(k access.Key, text secret.Text) createdKeyRow {
-	return createdKeyRow{k.ID, string(k.Account), text.Reveal(), k.Hint, string(k.Form), k.Name, cli.Stamp(k.CreatedAt)}
+	return createdKeyRow{k.ID, string(k.Account), text.Reveal(), k.Hint, string(k.Form), k.Name, cli.FormatTime(k.CreatedAt)}
 }
 
 // Columns implements cli.Row.
@@ -213,7 +213,7 @@ type storedKeyRow struct {
 }
 
 func newStoredKeyRow(k access.Key) storedKeyRow {
-	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), optionalStamp(k.RevokedAt), optionalStamp(k.LastUsedAt), newBoundsRow(k)}
+	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.FormatTime(k.CreatedAt), optionalStamp(k.RevokedAt), optionalStamp(k.LastUsedAt), newBoundsRow(k)}
 }
 
 // Columns implements cli.Row.

@@ -21,7 +21,7 @@ type boundsFlags struct {
 	expires                   string
 }
 
-func (f *boundsFlags) add(cmd *cobra.Command) {
+func (f *boundsFlags) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.scopes, "scope", []string{string(access.AnyScope)}, "what the key may do, such as tenants:read or domains:*; may be repeated")
 	cmd.Flags().StringSliceVar(&f.tenants, "tenant", nil, "only this tenant, by its GUID; may be repeated (default all)")
 	cmd.Flags().StringSliceVar(&f.networks, "cidr", nil, "only requests from this network, such as 192.0.2.0/24; may be repeated (default all)")
@@ -37,14 +37,14 @@ func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
 	if f.expires != "" {
 		at, err := time.Parse(time.RFC3339, f.expires)
 		if err != nil {
-			return access.Bounds{}, cli.Usage(errors.New("--expires must be a time such as 2027-01-31T00:00:00Z"))
+			return access.Bounds{}, cli.UsageError(errors.New("--expires must be a time such as 2027-01-31T00:00:00Z"))
 		}
 		expires = &at
 	}
 	b, err := access.NewBounds(f.scopes, f.tenants, f.networks, expires, now)
 	var refused *fault.Error
 	if errors.As(err, &refused) && len(refused.Fields) == 1 {
-		return access.Bounds{}, cli.Usage(fmt.Errorf("--%s: %s", flagNames[refused.Fields[0].Name], refused.Fields[0].Message))
+		return access.Bounds{}, cli.UsageError(fmt.Errorf("--%s: %s", flagNames[refused.Fields[0].Name], refused.Fields[0].Message))
 	}
 	return b, err
 }

@@ -101,7 +101,7 @@ func withKeyset(chooseOperation func() keysetOperation) func(*cobra.Command, []s
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return cli.Usage(err)
+			return cli.UsageError(err)
 		}
 		operation := chooseOperation()
 		keys, err := operation.run(c.KeysetFile)

@@ -59,7 +59,7 @@ func withStore(run storeFunc) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return cli.Usage(err)
+			return cli.UsageError(err)
 		}
 		if err := wiring.RequireDatabase(c); err != nil {
 			return err
@@ -91,7 +91,7 @@ func withService(run func(context.Context, *cobra.Command, *wiring.Service) erro
 func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
 	c, err := settings.Load(cmd.Flags(), nil)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, cli.UsageError(err)
 	}
 	if err := wiring.RequireDatabase(c); err != nil {
 		return nil, err
@@ -118,13 +118,13 @@ func findOptionalAccount(ctx context.Context, store *bunstore.Store, idOrEmail s
 	return acc.ID, err
 }
 
-// optionalStamp formats a time as cli.Stamp does. It returns nil, which is null in JSON, for the
-// zero time.
+// optionalStamp formats a time as cli.FormatTime does. It returns nil, which is null in JSON, for
+// the zero time.
 func optionalStamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
-	text := cli.Stamp(t)
+	text := cli.FormatTime(t)
 	return &text
 }
 

@@ -99,7 +99,7 @@ func pluginAddCommand() *cobra.Command {
 			"run. A file from a different folder is copied into the plugin folder. The command runs each binary to read\n" +
 			"its description, so add only binaries that you trust. Adding the same file again changes nothing. It shows\n" +
 			"the settings and capabilities of each plugin, and the hosts that it may connect to.",
-		Args: cli.SomeFiles,
+		Args: cli.AtLeastOneFile,
 		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
 	}
 }
@@ -112,7 +112,7 @@ func pluginUpgradeCommand() *cobra.Command {
 			"is healthy before the catalog changes. A service that runs on this plugin folder starts the new version beside\n" +
 			"the old one. If the new process is healthy, it takes all further calls, and the old process ends the calls in\n" +
 			"progress. Otherwise, and if it ends in its first call, the old version stays in use, and the log says why.",
-		Args: cli.SomeFiles,
+		Args: cli.AtLeastOneFile,
 		RunE: installPlugins(pluginhost.Upgrade, audit.UpgradePlugin),
 	}
 }
@@ -122,7 +122,7 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 	return func(cmd *cobra.Command, files []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
-			return cli.Usage(err)
+			return cli.UsageError(err)
 		}
 		var rows []addedPluginRow
 		for _, file := range files {
@@ -175,7 +175,7 @@ func pluginRemoveCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			removed, err := pluginhost.Remove(c.PluginDir, names...)
 			if err != nil && len(removed) == 0 {
@@ -229,7 +229,7 @@ type pluginRow struct {
 func newPluginRow(inspection pluginhost.Inspection) pluginRow {
 	row := pluginRow{Entry: inspection.Entry, Title: inspection.Description.Title, Settings: newPluginSettings(inspection.Description.FieldsOf(wire.OfOperator)), Status: "ok"}
 	if inspection.Problem != nil {
-		row.Status, row.Problem = "failed", cli.OneLine(inspection.Problem)
+		row.Status, row.Problem = "failed", cli.FirstLine(inspection.Problem)
 	}
 	return row
 }
@@ -321,7 +321,7 @@ func pluginVerifyCommand() *cobra.Command {
 func inspectPlugins(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 	c, err := settings.Load(cmd.Flags(), nil)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, cli.UsageError(err)
 	}
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)}, names...)
 	if err != nil {

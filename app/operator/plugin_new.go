@@ -67,7 +67,7 @@ func pluginNewCommand() *cobra.Command {
 			o.Parent = parent
 			written, err := template.New(o)
 			if errors.Is(err, template.ErrOptions) {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			if err != nil {
 				return err
@@ -94,7 +94,7 @@ func chooseSDK(o *template.Options) error {
 			return err
 		}
 		if !isCheckout(folder) {
-			return cli.Usage(fmt.Errorf("--source: %s does not have the source code of tenantry", folder))
+			return cli.UsageError(fmt.Errorf("--source: %s does not have the source code of tenantry", folder))
 		}
 		o.Source = folder
 		return nil

@@ -32,7 +32,7 @@ func pluginManifestCommand() *cobra.Command {
 			"with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. `tenantry plugin add ENTRY`\n" +
 			"then adds the whole folder, and the checksum of the catalog covers every listed file. A file that is not\n" +
 			"listed is not installed. Write the manifest again after each change.",
-		Args: cli.SomeFiles,
+		Args: cli.AtLeastOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := verified.WriteManifest(args[0], args[1:])
 			if err != nil {

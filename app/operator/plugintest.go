@@ -78,14 +78,14 @@ func pluginTestCommand() *cobra.Command {
 func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	o, err := f.options(file)
 	if err != nil {
-		return cli.Usage(err)
+		return cli.UsageError(err)
 	}
 	if o.Real {
 		if err := f.confirm(cmd, o); err != nil {
 			return err
 		}
 	}
-	if !cli.JSONWanted(cmd) {
+	if !cli.WantsJSON(cmd) {
 		o.Done = func(r conformance.Result) { _ = r.WriteText(cmd.OutOrStdout()) }
 	}
 	report, err := conformance.Test(cmd.Context(), o)
@@ -93,7 +93,7 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	case cmd.Context().Err() != nil:
 		return errors.New("interrupted")
 	case err != nil:
-		return cli.Usage(err)
+		return cli.UsageError(err)
 	}
 	if f.junitFile != "" {
 		if err := writeJUnit(f.junitFile, report); err != nil {
@@ -107,7 +107,7 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	case report.Count(conformance.Failed) > 0:
 		return cli.ErrReported
 	case !report.Complete():
-		return cli.External(cli.ErrReported) // exit code 4, as the help text says
+		return cli.ExternalError(cli.ErrReported) // exit code 4, as the help text says
 	default:
 		return nil
 	}
@@ -201,7 +201,7 @@ func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) erro
 // printReport prints the summary, which is the last line of the output, or the whole report as
 // JSON.
 func printReport(cmd *cobra.Command, r conformance.Report) error {
-	if !cli.JSONWanted(cmd) {
+	if !cli.WantsJSON(cmd) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
 		return err
 	}

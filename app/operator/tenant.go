@@ -44,7 +44,7 @@ func listTenantsCommand() *cobra.Command {
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			accounts, err := tenantOwners(ctx, store, account)
 			if err != nil {
@@ -106,7 +106,7 @@ func tenantOwners(ctx context.Context, store *bunstore.Store, idOrEmail string) 
 	all, err := store.Accounts(ctx)
 	var owners []access.Account
 	for _, acc := range all {
-		if acc.TenantsHeld > 0 {
+		if acc.TenantCount > 0 {
 			owners = append(owners, acc)
 		}
 	}
@@ -127,7 +127,7 @@ func tenantDayCommand() *cobra.Command {
 			"Without --time-zone the command shows the current time zone.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.ParseGUIDOrNone(guid)
-			timeZone, owner, err := tenantDay(ctx, store, id, zone)
+			timeZone, owner, err := tenantTimeZone(ctx, store, id, zone)
 			if err != nil {
 				return err
 			}
@@ -136,18 +136,18 @@ func tenantDayCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&guid, "tenant", "", tenantFlagHelp)
 	cmd.Flags().StringVar(&zone, "time-zone", "", "the IANA name of a time zone, such as Europe/Berlin")
-	cli.Require(cmd, "tenant")
+	cli.RequireFlags(cmd, "tenant")
 	return cmd
 }
 
-// tenantDay returns the time zone and the account of a tenant. When zone is not empty, it sets the
-// time zone first. It returns a usage error when zone is not an IANA time zone.
-func tenantDay(ctx context.Context, store *bunstore.Store, id tenant.GUID, zone string) (string, access.AccountID, error) {
+// tenantTimeZone returns the time zone and the account of a tenant. When zone is not empty, it sets
+// the time zone first. It returns a usage error when zone is not an IANA time zone.
+func tenantTimeZone(ctx context.Context, store *bunstore.Store, id tenant.GUID, zone string) (string, access.AccountID, error) {
 	if zone == "" {
 		return store.TimeZone(ctx, id)
 	}
 	if _, err := sendlimit.TimeZone(zone); err != nil {
-		return "", "", cli.Usage(err)
+		return "", "", cli.UsageError(err)
 	}
 	owner, err := store.SetTimeZone(ctx, id, zone)
 	return zone, owner, err
@@ -230,7 +230,7 @@ func newTenantRow(owner access.Account, t tenant.Tenant, usage tenant.Sending, r
 	return tenantRow{
 		ID: t.ID, TenantID: string(t.GUID), AccountID: string(owner.ID), AccountEmail: owner.Email,
 		TenantName: t.Name, TenantDomain: t.BuiltinDomain, DefaultDomain: t.PrimaryDomain(), Managed: t.Managed,
-		Status: string(ready.Status()), Readiness: newReadinessRow(ready), ConsentedAt: cli.Stamp(t.ConsentedAt), LastSyncAt: optionalStamp(t.LastSyncAt),
+		Status: string(ready.Status()), Readiness: newReadinessRow(ready), ConsentedAt: cli.FormatTime(t.ConsentedAt), LastSyncAt: optionalStamp(t.LastSyncAt),
 	}
 }
 

@@ -37,17 +37,17 @@ func assignCommand() *cobra.Command {
 			}
 			t, err := s.Tenants.Assign(ctx, owner, tenant.GUID(tenantID))
 			if errors.Is(err, fault.InvalidRequest) {
-				return cli.Usage(err)
+				return cli.UsageError(err)
 			}
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd, assignedTenantRow{t.ID, string(t.GUID), string(owner.ID), t.Name, t.BuiltinDomain, t.Managed, cli.Stamp(t.ConsentedAt)})
+			return cli.Show(cmd, assignedTenantRow{t.ID, string(t.GUID), string(owner.ID), t.Name, t.BuiltinDomain, t.Managed, cli.FormatTime(t.ConsentedAt)})
 		}),
 	}
 	cmd.Flags().StringVar(&tenantID, "tenant", "", tenantFlagHelp)
 	cmd.Flags().StringVar(&account, "account", "", accountFlagHelp)
-	cli.Require(cmd, "tenant", "account")
+	cli.RequireFlags(cmd, "tenant", "account")
 	return cmd
 }
 
@@ -82,7 +82,7 @@ func withdrawCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&tenantID, "tenant", "", tenantFlagHelp)
-	cli.Require(cmd, "tenant")
+	cli.RequireFlags(cmd, "tenant")
 	return cmd
 }
 
@@ -117,8 +117,8 @@ type withdrawnTenantRow struct {
 	RulesLeft    []string `json:"rules_left"`
 }
 
-func newWithdrawnTenantRow(id tenant.GUID, withdrawn tenants.Withdrawn) withdrawnTenantRow {
-	return withdrawnTenantRow{string(id), string(withdrawn.Account), "withdrawn", cli.Stamp(time.Now()), withdrawn.RulesRemoved, append([]string{}, withdrawn.RemainingRules...)}
+func newWithdrawnTenantRow(id tenant.GUID, withdrawn tenants.WithdrawResult) withdrawnTenantRow {
+	return withdrawnTenantRow{string(id), string(withdrawn.Account), "withdrawn", cli.FormatTime(time.Now()), withdrawn.RulesRemoved, append([]string{}, withdrawn.RemainingRules...)}
 }
 
 // Columns implements cli.Row.
@@ -159,7 +159,7 @@ func warnOfRemainingRules(cmd *cobra.Command, id tenant.GUID, removal tenants.Ru
 		return
 	}
 	cli.Warn(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still exist in tenant %s and block their mailboxes, until the tenant's administrator removes the rules: %s (%v)",
-		id, strings.Join(removal.RemainingRules, ", "), removal.Why))
+		id, strings.Join(removal.RemainingRules, ", "), removal.Err))
 }
 
 // remainingRulesRow lists the managed transport rules that may remain in a tenant.

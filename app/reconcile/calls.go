@@ -36,7 +36,7 @@ func Call(ctx context.Context, step func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := step(ctx)
-	if outcome.Of(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+	if outcome.KindOf(err) == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}
 	return err
@@ -91,13 +91,13 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 				unresolved = nil
 			}
 		}
-		if p.waitOut(ctx, err) {
+		if p.waitForThrottle(ctx, err) {
 			continue
 		}
 		if tries++; tries == p.Tries {
 			return cmp.Or(unresolved, err)
 		}
-		switch outcome.Of(err) {
+		switch outcome.KindOf(err) {
 		case outcome.NotReady, outcome.Unknown:
 		case outcome.Broken:
 			if broken++; broken == maxBrokenTries {
@@ -112,12 +112,12 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, c
 	}
 }
 
-// waitOut waits for as long as a throttling provider demands. It returns false if the policy does
-// not allow a wait, if the provider names no time, or if too little time is left.
-func (p RetryPolicy) waitOut(ctx context.Context, err error) bool {
+// waitForThrottle waits for as long as a throttling provider demands. It returns false if the
+// policy does not allow a wait, if the provider names no time, or if too little time is left.
+func (p RetryPolicy) waitForThrottle(ctx context.Context, err error) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
-	if p.ThrottleReserve <= 0 || outcome.Of(err) != outcome.Throttled || pause <= 0 ||
+	if p.ThrottleReserve <= 0 || outcome.KindOf(err) != outcome.Throttled || pause <= 0 ||
 		!hasDeadline || time.Until(deadline) < pause+p.ThrottleReserve {
 		return false
 	}
@@ -157,7 +157,7 @@ func Store(ctx context.Context, save func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	err := save(ctx)
-	if errors.Is(err, context.DeadlineExceeded) && fault.Of(err).Code == fault.InternalError {
+	if errors.Is(err, context.DeadlineExceeded) && fault.ErrorOf(err).Code == fault.InternalError {
 		return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(storeRetry, "the database does not answer right now"), err)
 	}
 	return err
@@ -170,14 +170,14 @@ type Consent struct {
 	Now      func() time.Time
 }
 
-// Notice returns err, joined with the store's error if storing fails. If err is access_denied,
-// Notice reads the tenant's profile at the platform:
+// RecordIfRevoked returns err, joined with the store's error if storing fails. If err is
+// access_denied, RecordIfRevoked reads the tenant's profile at the platform:
 //
-//   - The platform denies the read: the consent was revoked. Notice stores this, and the tenant's
-//     readiness shows it.
+//   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the
+//     tenant's readiness shows it.
 //   - The read succeeds: only a grant of the mail server is missing. The next sync restores it.
-//   - The read gets no answer: Notice stores nothing.
-func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
+//   - The read gets no answer: RecordIfRevoked stores nothing.
+func (c Consent) RecordIfRevoked(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err
 	}

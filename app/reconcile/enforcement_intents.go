@@ -11,16 +11,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Intents finds out which intents of an interrupted enforcement pass took effect. An intent is a
-// stored block or unblock of a mailbox. It took effect if the rules at the platform show it.
-// Intents stores these changes with their events, and returns them as done.
+// ReconcileIntents finds out which intents of an interrupted enforcement pass took effect. An
+// intent is a stored block or unblock of a mailbox. It took effect if the rules at the platform
+// show it. ReconcileIntents stores these changes with their events, and returns them as done.
 //
 // A lagging replica can answer the read of the rules. A rule that an intent concerns can therefore
-// differ from that read, so Intents also returns all intents.
+// differ from that read, so ReconcileIntents also returns all intents.
 //
-// held is false when a different pass holds the tenant. Intents fails when the store or the
-// platform fails.
-func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (intents, done []sendlimit.Change, held bool, err error) {
+// held is false when a different pass holds the tenant. ReconcileIntents fails when the store or
+// the platform fails.
+func ReconcileIntents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (intents, done []sendlimit.Change, held bool, err error) {
 	intents, err = runs.Intents(ctx, r)
 	if err != nil || len(intents) == 0 {
 		return nil, nil, true, err

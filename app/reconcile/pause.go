@@ -26,11 +26,11 @@ type EnforcementPause struct {
 	Pause, PassWait, CallWait time.Duration
 }
 
-// Take claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
-// PassWait, Take revokes the lease of the pass. The pass can then change nothing after its current
-// call, and Take waits CallWait for that call. held is false for a tenant with a revoked consent or
-// an unprepared mail server, because enforcement makes no pass over such a tenant.
-func (p EnforcementPause) Take(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
+// Begin claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
+// PassWait, Begin revokes the lease of the pass. The pass can then change nothing after its current
+// call, and Begin waits CallWait for that call. held is false for a tenant with a revoked consent
+// or an unprepared mail server, because enforcement makes no pass over such a tenant.
+func (p EnforcementPause) Begin(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if r, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
 		return r, held, err
 	}

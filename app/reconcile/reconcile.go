@@ -4,18 +4,19 @@
 // accept mail at the mail server, and create the DKIM configuration. It also has the retry loop for
 // provider calls, which other packages use.
 //
-// The requests verify, sync, enable-dkim and provision call Pass.Domain, which repeats steps within
-// a time limit. Provisioning jobs call the same steps with one try each: Pass.Mail and
-// Pass.Signing. A request and a job can run for the same domain at the same time, because a
-// finished step is not repeated.
+// The requests verify, sync, enable-dkim and provision call Reconciler.ReconcileDomain, which
+// repeats steps within a time limit. Provisioning jobs call the same steps with one try each:
+// Reconciler.SetUpMail and Reconciler.CreateSigning. A request and a job can run for the same
+// domain at the same time, because a finished step is not repeated.
 //
-// Start reading at Pass.Domain and Run.
+// Start reading at Reconciler.ReconcileDomain and Run.
 //
-//   - reconcile.go: Pass, Pass.Domain, Save, and reads of a domain's DNS
-//   - steps.go: the steps of Pass.Domain, Pass.Mail and Pass.Signing
+//   - reconcile.go: Reconciler, Reconciler.ReconcileDomain, SaveDomain, and reads of a domain's DNS
+//   - steps.go: the steps of Reconciler.ReconcileDomain, Reconciler.SetUpMail and
+//     Reconciler.CreateSigning
 //   - calls.go: Call, which makes one provider call with a timeout; Run, which decides whether a
 //     call is repeated; Consent, which detects a revoked consent
-//   - enforcement_intents.go: Intents, which resolves the unknown outcomes of an interrupted
+//   - enforcement_intents.go: ReconcileIntents, which resolves the unknown outcomes of an interrupted
 //     enforcement pass
 //   - pause.go: EnforcementPause, which stops enforcement while a use case changes a tenant's rules
 package reconcile
@@ -35,8 +36,8 @@ import (
 // passLimit bounds a pass unless Limit is set.
 const passLimit = 20 * time.Second
 
-// Pass makes the mail platform set up verified domains.
-type Pass struct {
+// Reconciler makes the mail platform set up verified domains.
+type Reconciler struct {
 	Platform ports.MailPlatform
 	Domains  ports.Domains
 	DNS      ports.DNSReader
@@ -46,29 +47,29 @@ type Pass struct {
 	Limit, Pause time.Duration
 }
 
-// MailServerReady is the value of Domain's argument mailServerReady for a tenant whose mail server
-// is known to be prepared.
+// MailServerReady is the value of ReconcileDomain's argument mailServerReady for a tenant whose
+// mail server is known to be prepared.
 const MailServerReady = true
 
-// Domain runs all steps on a verified domain and returns it with its current records, signing
-// state, MailReady and DNS. If mailServerReady is false, it skips the steps that need a prepared
-// mail server.
+// ReconcileDomain runs all steps on a verified domain and returns it with its current records,
+// signing state, MailReady and DNS. If mailServerReady is false, it skips the steps that need a
+// prepared mail server.
 //
 // Work that the platform has not finished is not an error. The fields of the returned domain show
-// which steps are finished. Domain fails when a step or the store fails. It stores the state even
-// when a step fails.
-func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
+// which steps are finished. ReconcileDomain fails when a step or the store fails. It stores the
+// state even when a step fails.
+func (p *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServerReady)
-	stored, err := Save(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))
+	stored, err := SaveDomain(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))
 	if err != nil {
 		return d, err
 	}
 	return stored, stepErr
 }
 
-// Save stores an observation of a domain and returns the stored domain. It fails when the row was
-// deleted or the store fails.
-func Save(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+// SaveDomain stores an observation of a domain and returns the stored domain. It fails when the row
+// was deleted or the store fails.
+func SaveDomain(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	stored := d
 	err := Store(ctx, func(ctx context.Context) (err error) {
 		stored, err = domains.ChangeDomain(ctx, owner, d)
@@ -81,7 +82,7 @@ func Save(ctx context.Context, domains ports.Domains, owner access.AccountID, d 
 }
 
 // runAndReadRecords runs the steps, then reads the records that the platform requires.
-func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
+func (p *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
 	platform := p.Platform.For(d.TenantGUID)
 	if err := p.runSteps(ctx, platform, d, mailServerReady); err != nil {
 		return err
@@ -91,41 +92,41 @@ func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServ
 
 // runSteps runs the steps within the limit. Steps that run out of time count as unfinished, not as
 // failed.
-func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
+func (p *Reconciler) runSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
 	limit := p.Limit
 	if limit == 0 {
 		limit = passLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := p.mailAndSigning(ctx, platform, d, mailServerReady)
-	if outcome.Of(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
+	err := p.setUpMailAndSigning(ctx, platform, d, mailServerReady)
+	if outcome.KindOf(err) == outcome.NotReady || ctx.Err() != nil && !outcome.ChangedNothing(err) {
 		return nil
 	}
 	return err
 }
 
-func (p *Pass) mailAndSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
+func (p *Reconciler) setUpMailAndSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool) error {
 	retry := RetryPolicy{Pause: p.Pause}
-	if err := p.mail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady {
+	if err := p.setUpMail(ctx, platform, d, mailServerReady, retry); err != nil || !mailServerReady {
 		return err
 	}
-	return p.signing(ctx, platform, d, retry)
+	return p.createSigning(ctx, platform, d, retry)
 }
 
 // WithCurrentDNS returns d with the current state of its DNS. If the DNS cannot be read, it returns
 // d unchanged.
-func (p *Pass) WithCurrentDNS(ctx context.Context, owner access.AccountID, d domain.Domain) domain.Domain {
+func (p *Reconciler) WithCurrentDNS(ctx context.Context, owner access.AccountID, d domain.Domain) domain.Domain {
 	began := p.Now()
 	zoneRead, err := ReadZone(ctx, p.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return d
 	}
-	return d.WithRead(zoneRead, began, Hosts(ctx, p.Facts))
+	return d.WithRead(zoneRead, began, PlatformHosts(ctx, p.Facts))
 }
 
-// Hosts returns the hosts of the mail platform, or nil if they are not known.
-func Hosts(ctx context.Context, facts ports.PlatformFacts) *dns.PlatformHosts {
+// PlatformHosts returns the hosts of the mail platform, or nil if they are not known.
+func PlatformHosts(ctx context.Context, facts ports.PlatformFacts) *dns.PlatformHosts {
 	platformFacts, err := facts.Facts(ctx)
 	if err != nil {
 		return nil

@@ -53,7 +53,7 @@ func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, now doma
 	return s.d, nil
 }
 
-func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
+func verified(t *testing.T, s fake.Setup) (*Reconciler, *fake.Platform, *oneDomain) {
 	t.Helper()
 	p := fake.New()
 	p.Connect(guid, s)
@@ -66,7 +66,7 @@ func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
 	_, err = at.VerifyDomain(t.Context(), zone)
 	must(t, err)
 	store := &oneDomain{d: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
-	return &Pass{
+	return &Reconciler{
 		Platform: p, Domains: store, DNS: p.DNS, Facts: p, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
 	}, p, store
 }
@@ -97,7 +97,7 @@ func TestAPassRunsAllStepsWithinItsLimit(t *testing.T) {
 			if tt.fault.Kind != 0 {
 				p.Fail(tt.fault)
 			}
-			d, err := pass.Domain(t.Context(), "owner", store.d, tt.mailServer)
+			d, err := pass.ReconcileDomain(t.Context(), "owner", store.d, tt.mailServer)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else if !errors.Is(err, tt.want) {
@@ -124,7 +124,7 @@ func TestPassReadsBeforeItWrites(t *testing.T) {
 	for range 2 {
 		d := store.d
 		d.MailReady = false // as if nothing had been stored
-		d, err := pass.Domain(t.Context(), "", d, true)
+		d, err := pass.ReconcileDomain(t.Context(), "", d, true)
 		must(t, err)
 		if !d.MailReady || p.Calls("EnableMail") != 1 {
 			t.Fatalf("ready %v after %d writes", d.MailReady, p.Calls("EnableMail"))
@@ -140,7 +140,7 @@ func TestPassReadsBeforeItWrites(t *testing.T) {
 func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
 	pass, p, store := verified(t, fake.Setup{})
 	p.Revoke(guid, "exchange_role")
-	_, err := pass.Domain(t.Context(), "", store.d, true)
+	_, err := pass.ReconcileDomain(t.Context(), "", store.d, true)
 	if !errors.Is(err, fault.AccessDenied) || p.Effects("EnableMail") != 1 {
 		t.Fatalf("got %v after %d writes", err, p.Effects("EnableMail"))
 	}
@@ -150,7 +150,7 @@ func TestPassKeepsChangesOfOthers(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	loaded := store.d
 	store.d.Default, store.d.Observed.Verified = true, time.Now()
-	d, err := pass.Domain(t.Context(), "owner", loaded, true)
+	d, err := pass.ReconcileDomain(t.Context(), "owner", loaded, true)
 	must(t, err)
 	if !d.Default || !store.d.Default || !store.d.MailReady {
 		t.Fatalf("stored %+v", store.d)
@@ -160,7 +160,7 @@ func TestPassKeepsChangesOfOthers(t *testing.T) {
 func TestPassFailsForADeletedDomain(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	store.err = fault.DomainNotFound.With("gone")
-	if _, err := pass.Domain(t.Context(), "owner", store.d, true); !errors.Is(err, fault.DomainNotFound) {
+	if _, err := pass.ReconcileDomain(t.Context(), "owner", store.d, true); !errors.Is(err, fault.DomainNotFound) {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Mail tries once to enable a verified domain's e-mail service and to have the mail server accept
-// the domain. It returns the stored domain. It fails with outcome.NotReady while the platform needs
-// more time. If mailServerReady is false, it only enables the service.
-func (p *Pass) Mail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
+// SetUpMail tries once to enable a verified domain's e-mail service and to have the mail server
+// accept the domain. It returns the stored domain. It fails with outcome.NotReady while the
+// platform needs more time. If mailServerReady is false, it only enables the service.
+func (p *Reconciler) SetUpMail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
 	platform := p.Platform.For(d.TenantGUID)
-	if err := p.mail(ctx, platform, &d, mailServerReady, Once); err != nil {
+	if err := p.setUpMail(ctx, platform, &d, mailServerReady, Once); err != nil {
 		return d, err
 	}
 	if err := p.readRecords(ctx, platform, &d); err != nil {
 		return d, err
 	}
-	return Save(ctx, p.Domains, owner, d)
+	return SaveDomain(ctx, p.Domains, owner, d)
 }
 
-// Signing tries once to create the DKIM configuration of a domain, and stores and returns its
+// CreateSigning tries once to create the DKIM configuration of a domain, and stores and returns its
 // records. It fails with an error of the platform or the store.
-func (p *Pass) Signing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	if err := p.signing(ctx, p.Platform.For(d.TenantGUID), &d, Once); err != nil {
+func (p *Reconciler) CreateSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	if err := p.createSigning(ctx, p.Platform.For(d.TenantGUID), &d, Once); err != nil {
 		return d, err
 	}
-	return Save(ctx, p.Domains, owner, d)
+	return SaveDomain(ctx, p.Domains, owner, d)
 }
 
-func (p *Pass) mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
+func (p *Reconciler) setUpMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	if d.MailReady {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (p *Pass) mail(ctx context.Context, platform ports.MailTenant, d *domain.Do
 	}, nil)
 }
 
-func (p *Pass) signing(ctx context.Context, platform ports.MailTenant, d *domain.Domain, retry RetryPolicy) error {
+func (p *Reconciler) createSigning(ctx context.Context, platform ports.MailTenant, d *domain.Domain, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
 		began := p.Now()
 		signing, err := platform.EnsureSigning(ctx, d.Name)
@@ -65,7 +65,7 @@ func (p *Pass) signing(ctx context.Context, platform ports.MailTenant, d *domain
 
 // enableMail reads the accepted domains before each try. A domain that the mail server accepts is
 // ready and needs no further call, even if an earlier outcome is unknown.
-func (p *Pass) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
+func (p *Reconciler) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServerReady bool, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
 		began := p.Now()
 		if mailServerReady && checkAccepted(ctx, platform, d.Name) == nil {
@@ -78,7 +78,7 @@ func (p *Pass) enableMail(ctx context.Context, platform ports.MailTenant, d *dom
 
 // readRecords reads the DNS records that the platform requires. It has its own timeout, so that it
 // runs even after slow steps.
-func (p *Pass) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
+func (p *Reconciler) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		began := p.Now()
 		r, err := platform.Records(ctx, d.Name)

@@ -25,7 +25,7 @@ func adminHandler(s *wiring.Service) http.Handler {
 		EnableOpenMetrics: true, // the exemplars of this format link a data point to a trace
 	}))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { readyz(s, w, r) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { serveReadyz(s, w, r) })
 	return mux
 }
 
@@ -34,34 +34,34 @@ type readinessCheck struct {
 	name string
 	// problem is empty when the check passes.
 	problem string
-	// vendor marks a check of a plugin or an external vendor. Such a check never makes the service
-	// unready. Otherwise an outage of the vendor would make all replicas unready, although they can
-	// serve stored data.
-	vendor bool
+	// isVendor marks a check of a plugin or an external vendor. Such a check never makes the
+	// service unready. Otherwise an outage of the vendor would make all replicas unready, although
+	// they can serve stored data.
+	isVendor bool
 }
 
-// unready reports whether the check makes the service unready.
-func (c readinessCheck) unready() bool { return c.problem != "" && !c.vendor }
+// makesUnready reports whether the check makes the service unready.
+func (c readinessCheck) makesUnready() bool { return c.problem != "" && !c.isVendor }
 
 // String returns the line of the check in /readyz?verbose.
 func (c readinessCheck) String() string {
 	switch {
 	case c.problem == "":
 		return fmt.Sprintf("[+] %s: ok", c.name)
-	case c.vendor:
+	case c.isVendor:
 		return fmt.Sprintf("[!] %s: %s (the service stays ready)", c.name, c.problem)
 	default:
 		return fmt.Sprintf("[-] %s: %s", c.name, c.problem)
 	}
 }
 
-// readyz answers 200 when this process should receive requests. Otherwise it answers 503 with the
-// first problem. With ?verbose it answers one line for each check.
-func readyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
+// serveReadyz answers 200 when this process should receive requests. Otherwise it answers 503 with
+// the first problem. With ?verbose it answers one line for each check.
+func serveReadyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 	status, text, lines := http.StatusOK, "ok", []string(nil)
 	for _, c := range readinessChecks(r.Context(), s) {
 		lines = append(lines, c.String())
-		if c.unready() && status == http.StatusOK {
+		if c.makesUnready() && status == http.StatusOK {
 			status, text = http.StatusServiceUnavailable, c.name+": "+c.problem
 		}
 	}
@@ -89,7 +89,7 @@ func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	}
 	all := []readinessCheck{stop, database}
 	for _, p := range s.Host.Status() {
-		plugin := readinessCheck{name: "plugin " + p.Name, vendor: true}
+		plugin := readinessCheck{name: "plugin " + p.Name, isVendor: true}
 		if p.State == pluginhost.Waiting || p.State == pluginhost.CrashLoop {
 			plugin.problem = strings.ReplaceAll(string(p.State), "_", " ")
 		}
@@ -101,7 +101,7 @@ func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 // circuitCheck reports the open circuit breakers of the mail platform: those of the login host and
 // those of tenants.
 func circuitCheck(s *wiring.Service) readinessCheck {
-	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, vendor: true}, s.CircuitStates()
+	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, isVendor: true}, s.CircuitStates()
 	login := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "login", State: breaker.Open}]
 	tenants := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "tenant", State: breaker.Open}]
 	if login+tenants > 0 {

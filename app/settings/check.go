@@ -38,9 +38,9 @@ func (c Config) Check() error {
 
 // Problems returns an error for each setting whose value is invalid.
 func (c Config) Problems() []Problem {
-	var all []Problem
-	refuse := func(setting, problem string, args ...any) {
-		all = append(all, Problem{setting, fmt.Sprintf(problem, args...)})
+	var problems []Problem
+	addProblem := func(setting, problem string, args ...any) {
+		problems = append(problems, Problem{setting, fmt.Sprintf(problem, args...)})
 	}
 	for _, listener := range []struct{ setting, address string }{{"listen", c.Listen}, {"admin_listen", c.AdminListen}} {
 		_, port, err := net.SplitHostPort(listener.address)
@@ -48,74 +48,74 @@ func (c Config) Problems() []Problem {
 			_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 		}
 		if err != nil {
-			refuse(listener.setting, "%q is not host:port", listener.address)
+			addProblem(listener.setting, "%q is not host:port", listener.address)
 		}
 	}
 	if err := c.checkPublicURL(); err != nil {
-		refuse("public_url", "%v", err)
+		addProblem("public_url", "%v", err)
 	}
 	if (c.TLSCertificateFile == "") != (c.TLSKeyFile == "") {
-		refuse("tls_key_file", "tls_certificate_file and tls_key_file belong together: set both or none")
+		addProblem("tls_key_file", "tls_certificate_file and tls_key_file belong together: set both or none")
 	}
 	if _, err := c.Proxies(); err != nil {
-		refuse("trusted_proxies", "%v", err)
+		addProblem("trusted_proxies", "%v", err)
 	}
 	if scheme, _, _ := strings.Cut(c.DatabaseURL, ":"); !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme) {
-		refuse("database_url", "a database URL is sqlite:///path or postgres://user:password@host/name") // the value is not quoted, because it may hold a password
+		addProblem("database_url", "a database URL is sqlite:///path or postgres://user:password@host/name") // the value is not quoted, because it may hold a password
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
-		refuse("redis_url", "%v", err)
+		addProblem("redis_url", "%v", err)
 	}
 	if c.Limits != "on" && c.Limits != "off" {
-		refuse("limits", "%q is neither on nor off", c.Limits)
+		addProblem("limits", "%q is neither on nor off", c.Limits)
 	}
 	if c.MaxInFlight < 1 {
-		refuse("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
+		addProblem("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
 	}
 	if c.MaxConnections < 2 {
-		refuse("max_connections", "must be at least 2, got %d", c.MaxConnections)
+		addProblem("max_connections", "must be at least 2, got %d", c.MaxConnections)
 	}
 	for setting, value := range map[string]int{"plugin_memory_mib": c.PluginMemoryMiB, "plugin_processes": c.PluginProcesses, "plugin_open_files": c.PluginOpenFiles} {
 		if value < 0 {
-			refuse(setting, "must not be negative, got %d", value)
+			addProblem(setting, "must not be negative, got %d", value)
 		}
 	}
 	for _, address := range c.DNSResolvers {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			refuse("dns_resolvers", "%q is not host:port", address)
+			addProblem("dns_resolvers", "%q is not host:port", address)
 		}
 	}
 	if c.DNSMode != "authoritative" && c.DNSMode != "recursive" {
-		refuse("dns_mode", "%q is neither authoritative nor recursive", c.DNSMode)
+		addProblem("dns_mode", "%q is neither authoritative nor recursive", c.DNSMode)
 	}
 	if c.DNSPort < 1 || c.DNSPort > 65535 {
-		refuse("dns_port", "must be between 1 and 65535, got %d", c.DNSPort)
+		addProblem("dns_port", "must be between 1 and 65535, got %d", c.DNSPort)
 	}
 	if !dns.ValidDMARC(c.DMARCRecord) {
-		refuse("dmarc_record", "%q is not a valid DMARC record; a valid one is v=DMARC1; p=none", c.DMARCRecord)
+		addProblem("dmarc_record", "%q is not a valid DMARC record; a valid one is v=DMARC1; p=none", c.DMARCRecord)
 	}
 	if c.RedisTimeout <= 0 {
-		refuse("redis_timeout", "must be more than 0, got %s", c.RedisTimeout)
+		addProblem("redis_timeout", "must be more than 0, got %s", c.RedisTimeout)
 	}
 	if c.CircuitOpen <= 0 {
-		refuse("circuit_open", "must be more than 0, got %s", c.CircuitOpen)
+		addProblem("circuit_open", "must be more than 0, got %s", c.CircuitOpen)
 	}
 	if c.DrainTime <= 0 {
-		refuse("drain_time", "must be more than 0, got %s", c.DrainTime)
+		addProblem("drain_time", "must be more than 0, got %s", c.DrainTime)
 	}
 	if c.DrainDelay < 0 || c.DrainDelay >= c.DrainTime {
-		refuse("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
+		addProblem("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
 	}
 	if _, err := logLevel(c.LogLevel); err != nil {
-		refuse("log_level", "%v", err)
+		addProblem("log_level", "%v", err)
 	}
-	return all
+	return problems
 }
 
 // Proxies returns trusted_proxies as address ranges. A single address becomes a range with one
 // address.
 func (c Config) Proxies() ([]netip.Prefix, error) {
-	var all []netip.Prefix
+	var prefixes []netip.Prefix
 	for _, text := range c.TrustedProxies {
 		prefix, err := netip.ParsePrefix(text)
 		if address, addressErr := netip.ParseAddr(text); addressErr == nil {
@@ -127,9 +127,9 @@ func (c Config) Proxies() ([]netip.Prefix, error) {
 		case prefix.Bits() == 0:
 			return nil, fmt.Errorf("%q contains every address", text)
 		}
-		all = append(all, prefix.Masked())
+		prefixes = append(prefixes, prefix.Masked())
 	}
-	return all, nil
+	return prefixes, nil
 }
 
 func (c Config) checkPublicURL() error {

@@ -32,8 +32,8 @@ const (
 // Reading is the result of reading and merging all sources, before the values are checked.
 type Reading struct {
 	Config Config
-	// From maps each setting that a source set to the name of that source.
-	From map[string]string
+	// Sources maps each setting that a source set to the name of that source.
+	Sources map[string]string
 }
 
 // Load reads all sources and checks the result. preset holds values that a command sets. They
@@ -49,7 +49,7 @@ func Load(flags *pflag.FlagSet, preset map[string]any) (Config, error) {
 // Read reads all sources. It fails when a variable is misspelt, or when a value does not have the
 // type of its setting. It does no other checks.
 func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
-	reading, merged := Reading{From: map[string]string{}}, koanf.New(".")
+	reading, merged := Reading{Sources: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {
 		name string
 		load func(*koanf.Koanf) error
@@ -68,10 +68,10 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 			err = merged.Merge(k)
 		}
 		if err != nil {
-			return reading, unreadable(err)
+			return reading, unreadableError(err)
 		}
 		for _, key := range k.Keys() {
-			reading.From[key] = source.name
+			reading.Sources[key] = source.name
 		}
 	}
 	err := cmp.Or(misspeltVariable(os.Environ()), reading.checkValues(merged))
@@ -80,10 +80,10 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	}
 	err = merged.Unmarshal("", &reading.Config)
 	if err == nil {
-		reading.Config, err = reading.Config.complete()
+		reading.Config, err = reading.Config.withDerivedDefaults()
 	}
 	if err != nil {
-		return reading, unreadable(err)
+		return reading, unreadableError(err)
 	}
 	return reading, nil
 }
@@ -92,20 +92,20 @@ func Read(flags *pflag.FlagSet, preset map[string]any) (Reading, error) {
 // because this command cannot read such settings either.
 const fixSetting = "correct the setting; `tenantry serve --help` lists all settings"
 
-// unreadable returns the error for settings that cannot be read.
-func unreadable(err error) error {
+// unreadableError returns the error for settings that cannot be read.
+func unreadableError(err error) error {
 	return cli.WithFix(fmt.Errorf("settings: %w", err), fixSetting)
 }
 
 // Defaults returns the default of each setting that has one, by the setting's name.
 func Defaults() map[string]any {
-	all := map[string]any{}
+	defaults := map[string]any{}
 	for field := range Fields() {
 		if value, ok := field.Tag.Lookup("default"); ok {
-			all[field.Tag.Get("koanf")] = value
+			defaults[field.Tag.Get("koanf")] = value
 		}
 	}
-	return all
+	return defaults
 }
 
 // loadFile reads the settings file. It fails for a name that is not a setting.

@@ -127,8 +127,8 @@ func FlagName(field reflect.StructField) string {
 	return strings.ReplaceAll(field.Tag.Get("koanf"), "_", "-")
 }
 
-// complete sets the settings whose default depends on other settings or on this machine.
-func (c Config) complete() (Config, error) {
+// withDerivedDefaults sets the settings whose default depends on other settings or on this machine.
+func (c Config) withDerivedDefaults() (Config, error) {
 	if c.DatabaseURL == "" {
 		data, err := filepath.Abs(c.DataDir)
 		if err != nil {
@@ -140,22 +140,22 @@ func (c Config) complete() (Config, error) {
 		c.KeysetFile = filepath.Join(c.DataDir, "keyset.json")
 	}
 	if c.PluginDir == "" {
-		self, err := os.Executable()
+		program, err := os.Executable()
 		if err != nil {
 			return c, err
 		}
-		if resolved, err := filepath.EvalSymlinks(self); err == nil {
-			self = resolved
+		if resolved, err := filepath.EvalSymlinks(program); err == nil {
+			program = resolved
 		}
-		c.PluginDir = filepath.Join(filepath.Dir(self), "plugins")
+		c.PluginDir = filepath.Join(filepath.Dir(program), "plugins")
 	}
-	c.Operator = cmp.Or(c.Operator, operatorHere())
+	c.Operator = cmp.Or(c.Operator, currentOperator())
 	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
 	return c, nil
 }
 
-// operatorHere returns the operator as user@host. Behind sudo it is the user who called sudo.
-func operatorHere() string {
+// currentOperator returns the operator as user@host. Behind sudo it is the user who called sudo.
+func currentOperator() string {
 	name := os.Getenv("SUDO_USER")
 	if name == "" {
 		name = "uid " + strconv.Itoa(os.Getuid()) // in a container without a user database

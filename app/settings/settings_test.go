@@ -16,11 +16,11 @@ func TestOperatorIsNamedByUserAndHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SUDO_USER", "ann")
-	if got := operatorHere(); got != "ann@"+host {
+	if got := currentOperator(); got != "ann@"+host {
 		t.Errorf("under sudo: %q", got)
 	}
 	t.Setenv("SUDO_USER", "")
-	if got := operatorHere(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {
+	if got := currentOperator(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {
 		t.Errorf("got %q", got)
 	}
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -128,7 +128,7 @@ func nearestSetting(key string) string {
 func Nearest(word string, names []string) string {
 	best, maxDistance := "", 1+len(word)/4
 	for _, name := range names {
-		edits := distance(word, name)
+		edits := editDistance(word, name)
 		if word != "" && strings.HasPrefix(name, word+"_") {
 			edits = min(edits, 1)
 		}
@@ -139,9 +139,9 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance: how many letters must be added, removed or replaced to
-// turn a into b.
-func distance(a, b string) int {
+// editDistance returns the Levenshtein distance: how many letters must be added, removed or
+// replaced to turn a into b.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

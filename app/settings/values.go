@@ -16,18 +16,18 @@ import (
 // Unlike the decoder's error, this error says which values are valid. The decoder would also accept
 // and misread some values: `drain_time: 25` as 25 nanoseconds, and an empty TENANTRY_WORKER as
 // false.
-func (r Reading) checkValues(all *koanf.Koanf) error {
+func (r Reading) checkValues(merged *koanf.Koanf) error {
 	for field := range Fields() {
 		key := field.Tag.Get("koanf")
 		if field.Type.Kind() == reflect.Map {
 			continue
 		}
-		if problem := typeProblem(field, all.Get(key)); all.Exists(key) && problem != "" {
+		if problem := typeProblem(field, merged.Get(key)); merged.Exists(key) && problem != "" {
 			return Problem{key, problem + r.setBy(key)}
 		}
 	}
-	for _, key := range all.Keys() {
-		if strings.HasPrefix(key, providersSetting+".") && isList(all.Get(key)) {
+	for _, key := range merged.Keys() {
+		if strings.HasPrefix(key, providersSetting+".") && isList(merged.Get(key)) {
 			return Problem{key, "must be one value, not a list" + r.setBy(key)}
 		}
 	}
@@ -66,7 +66,7 @@ func isList(value any) bool { return value != nil && reflect.TypeOf(value).Kind(
 
 // setBy returns the end of an error message that says where the value of a setting comes from.
 func (r Reading) setBy(key string) string {
-	switch r.From[key] {
+	switch r.Sources[key] {
 	case fromVariable:
 		return " (set by " + VariableName(key) + ")"
 	case fromFlag:

@@ -23,7 +23,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		callBegan := r.Now()
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
-			if err == nil || denied(err) {
+			if err == nil || isAccessDenied(err) {
 				answeredCallBegan = callBegan
 			}
 			if err != nil {
@@ -36,16 +36,16 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 			return nil
 		})
 	}, nil)
-	if denied(err) {
-		r.bootstrap = tenant.GrantLost()
+	if isAccessDenied(err) {
+		r.bootstrap = tenant.GrantLostProgress()
 	}
 	if r.bootstrap.Status == "" {
 		// The platform did not answer. The tenant keeps its stored bootstrap state, because other
 		// operations depend on it.
-		r.result.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.Of(err).Detail}
+		r.result.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.ErrorOf(err).Detail}
 		return
 	}
-	r.bootstrap = r.tenant.Bootstrapped(r.bootstrap)
+	r.bootstrap = r.tenant.CorrectProgress(r.bootstrap)
 	r.tenant.Bootstrap, r.tenant.BootstrapStep, r.tenant.Observed.Bootstrap = r.bootstrap.Status, r.bootstrap.Step, answeredCallBegan
 	r.result.Bootstrap = tenant.BootstrapPart(r.bootstrap)
 }
@@ -53,7 +53,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 // enableSubmission enables SMTP AUTH for the whole organization, if the mail server is ready.
 func (r *syncRun) enableSubmission(ctx context.Context) {
 	if r.bootstrap.Status != tenant.BootstrapReady {
-		r.result.SMTPAuth = tenant.SMTPAuthSkipped()
+		r.result.SMTPAuth = tenant.SMTPAuthSkippedPart()
 		return
 	}
 	began, stored := r.Now(), r.tenant.SMTPAuth
@@ -66,15 +66,15 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 	case state == tenant.SMTPAuthDisabled:
 		err = r.enableSMTPAuth(ctx)
 	case state == tenant.SMTPAuthEnabled && stored != state: // a lagging replica may still show the old state
-		r.tenant.Observed.SMTPAuth = observation.Held(began)
+		r.tenant.Observed.SMTPAuth = observation.HeldUntil(began)
 	}
 	switch {
 	case err == nil:
 		r.result.SMTPAuth = tenant.SMTPAuthPart(r.tenant.SMTPAuth)
-	case outcome.Of(err) == outcome.NotReady:
-		r.result.SMTPAuth = tenant.SMTPAuthComing()
+	case outcome.KindOf(err) == outcome.NotReady:
+		r.result.SMTPAuth = tenant.SMTPAuthPendingPart()
 	default:
-		r.result.SMTPAuth = Part{Status: tenant.PartFailed, Message: "authenticated SMTP could not be enabled: " + fault.Of(err).Detail}
+		r.result.SMTPAuth = Part{Status: tenant.PartFailed, Message: "authenticated SMTP could not be enabled: " + fault.ErrorOf(err).Detail}
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 	return state, err
 }
 
-// enableSMTPAuth enables SMTP AUTH. The new state is stored with observation.Held, because a
+// enableSMTPAuth enables SMTP AUTH. The new state is stored with observation.HeldUntil, because a
 // lagging replica may show the old state to a later read.
 func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	var at time.Time // when the platform had the new state
@@ -101,9 +101,9 @@ func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
 	})
 	switch {
 	case err == nil:
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.Held(at)
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, observation.HeldUntil(at)
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.Held(at) // replaces a state stored with Held
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, observation.HeldUntil(at) // replaces a state stored with Held
 		return nil
 	}
 	return err

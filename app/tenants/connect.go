@@ -33,8 +33,8 @@ func RedirectURIs(publicURL, platform string) []string {
 
 // redirectURIs returns the URIs to which the platform redirects after the consent and the sign-in.
 func (s *Service) redirectURIs() (callback, signIn string) {
-	all := RedirectURIs(s.PublicURL, s.PlatformName)
-	return all[0], all[1]
+	uris := RedirectURIs(s.PublicURL, s.PlatformName)
+	return uris[0], uris[1]
 }
 
 // Link is a connect link. It works once, until it expires. SessionID is the id of the connect
@@ -107,7 +107,7 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 			connectedCount++
 		}
 	}
-	if err := acc.MayConnect(connectedCount); err != nil {
+	if err := acc.CheckMayConnect(connectedCount); err != nil {
 		return Link{}, ports.ConnectFlow{}, err
 	}
 	expires := s.Now().Add(session.Lifetime).Truncate(time.Second)
@@ -140,7 +140,7 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 		return Redirect{}, err
 	}
 	claimed, consentErr := s.claimedTenant(ctx, rawQuery)
-	if consentErr != nil && fault.Of(consentErr).Code.Kind != fault.Forbidden {
+	if consentErr != nil && fault.ErrorOf(consentErr).Code.Kind != fault.Forbidden {
 		return Redirect{}, consentErr // the link can still be used
 	}
 	flow, err := s.Flows.TakeFlow(ctx, hash(state), ports.FlowStarted, ports.FlowSigningIn, s.Now())
@@ -148,10 +148,10 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 		return Redirect{}, err
 	}
 	if flow.Account != owner {
-		return Redirect{}, invalidLink()
+		return Redirect{}, invalidLinkError()
 	}
 	if consentErr != nil {
-		return Redirect{}, s.declined(ctx, flow, consentErr)
+		return Redirect{}, s.recordDecline(ctx, flow, consentErr)
 	}
 	return s.sendToSignIn(ctx, flow, claimed)
 }
@@ -183,12 +183,12 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	if err != nil {
 		return Redirect{}, err
 	}
-	flow.Step, flow.Claimed, flow.Nonce = ports.FlowSigningIn, claimed, nonce
-	flow.Browser = hash(cookie.Reveal())
-	if flow.Verifier, err = s.Sealer.Seal(secret.New(verifier), verifierAssociatedData(flow)); err != nil {
+	flow.Step, flow.ClaimedTenant, flow.Nonce = ports.FlowSigningIn, claimed, nonce
+	flow.BrowserHash = hash(cookie.Reveal())
+	if flow.SealedVerifier, err = s.Sealer.Seal(secret.New(verifier), verifierAssociatedData(flow)); err != nil {
 		return Redirect{}, fmt.Errorf("seal verifier: %w", err)
 	}
-	signIn := s.signIn(flow, cookie, secret.New(verifier))
+	signIn := s.signInRequest(flow, cookie, secret.New(verifier))
 	flow.SignInHash = hash(signIn.State)
 	signInURL, err := s.Platform.SignInURL(ctx, signIn)
 	if err != nil {
@@ -197,10 +197,10 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 	return Redirect{URL: signInURL, Cookie: cookie}, s.Flows.SaveFlow(ctx, flow)
 }
 
-func (s *Service) signIn(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
+func (s *Service) signInRequest(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
 	_, redirect := s.redirectURIs()
 	return ports.SignIn{
-		Tenant: flow.Claimed, State: deriveToken(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,
+		Tenant: flow.ClaimedTenant, State: deriveToken(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,
 		Redirect: redirect,
 	}
 }
@@ -215,7 +215,7 @@ func verifierAssociatedData(flow ports.ConnectFlow) string {
 func singleParam(rawQuery, name string) (string, error) {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil || len(query[name]) != 1 {
-		return "", invalidLink()
+		return "", invalidLinkError()
 	}
 	return query[name][0], nil
 }

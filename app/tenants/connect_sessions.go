@@ -14,19 +14,19 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Session returns a connect session with its current status. It fails with
+// ConnectSession returns a connect session with its current status. It fails with
 // connect_session_not_found.
-func (s *Service) Session(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
+func (s *Service) ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
 	session, err := s.Sessions.ConnectSession(ctx, owner, id)
 	session.Status = session.StatusAt(s.Now())
 	return session, err
 }
 
-// Renew returns a new link of a session, with the lifetime and the return URL of the session's
+// RenewLink returns a new link of a session, with the lifetime and the return URL of the session's
 // first link. The earlier link stops working, even for a browser that has already opened that link.
 // It fails with connect_session_not_found, connect_session_connected, invalid_return_url,
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
-func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
+func (s *Service) RenewLink(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
 	session, err := s.Sessions.ConnectSession(ctx, acc.ID, id)
 	if err != nil {
 		return Link{}, err
@@ -70,7 +70,7 @@ func (s *Service) CallbackOrigin(ctx context.Context, rawQuery string) (Origin, 
 	if !sealedHere {
 		return Origin{}, nil
 	}
-	return s.origin(ctx, hash(state))
+	return s.originOfLink(ctx, hash(state))
 }
 
 // stateOf returns the state in a callback's query. It returns false if this service did not seal
@@ -95,10 +95,10 @@ func (s *Service) BrowserOrigin(ctx context.Context, cookie secret.Text) (Origin
 	if err != nil {
 		return Origin{}, err
 	}
-	return s.origin(ctx, id)
+	return s.originOfLink(ctx, id)
 }
 
-func (s *Service) origin(ctx context.Context, stateHash [32]byte) (Origin, error) {
+func (s *Service) originOfLink(ctx context.Context, stateHash [32]byte) (Origin, error) {
 	owner, session, err := s.Sessions.ConnectSessionOfLink(ctx, stateHash)
 	if errors.Is(err, fault.ConnectSessionUnknown) {
 		return Origin{}, nil
@@ -113,23 +113,23 @@ func (s *Service) origin(ctx context.Context, stateHash [32]byte) (Origin, error
 	return Origin{DisplayName: settings.DisplayName, SupportURL: settings.SupportURL, ReturnURL: session.ReturnTo(s.Now())}, nil
 }
 
-// declined returns err. If err is a refusal that a second try cannot change, declined first marks
-// the session of the flow as declined. An error of the platform or the store does not change the
-// session.
-func (s *Service) declined(ctx context.Context, flow ports.ConnectFlow, err error) error {
+// recordDecline returns err. If err is a refusal that a second try cannot change, recordDecline
+// first marks the session of the flow as declined. An error of the platform or the store does not
+// change the session.
+func (s *Service) recordDecline(ctx context.Context, flow ports.ConnectFlow, err error) error {
 	if err == nil {
 		return nil
 	}
-	switch fault.Of(err).Code.Kind {
+	switch fault.ErrorOf(err).Code.Kind {
 	case fault.Invalid, fault.PaymentRequired, fault.Forbidden, fault.Conflict:
 		return errors.Join(err, s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionDeclined, ""))
 	}
 	return err
 }
 
-// sessionsOf returns the id of the connect session of the flow that a cookie names. It returns no
+// sessionIDs returns the id of the connect session of the flow that a cookie names. It returns no
 // id if an earlier release, which had no sessions, started the flow.
-func (s *Service) sessionsOf(ctx context.Context, cookie secret.Text) ([]string, error) {
+func (s *Service) sessionIDs(ctx context.Context, cookie secret.Text) ([]string, error) {
 	id, err := flowID(cookie)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (fx *fixture) newSession(t *testing.T, lifetime time.Duration) tenants.Link
 // checkSession checks the status and the tenant of a session.
 func (fx *fixture) checkSession(t *testing.T, id string, status tenant.SessionStatus, of tenant.GUID) {
 	t.Helper()
-	got, err := fx.Session(t.Context(), fx.ann.ID, id)
+	got, err := fx.ConnectSession(t.Context(), fx.ann.ID, id)
 	if err != nil || got.Status != status || got.Tenant != of {
 		t.Errorf("the session is %+v (%v), want %s of %q", got, err, status, of)
 	}
@@ -62,7 +62,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	if err != nil || origin.ReturnURL != returnURL+"?result=connected&session_id="+link.SessionID+"&state=s-1" {
 		t.Errorf("leads back to %q (%v)", origin.ReturnURL, err)
 	}
-	_, err = fx.Renew(t.Context(), fx.ann, link.SessionID, nil)
+	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	refused(t, err, fault.SessionConnected)
 	// The status survives the flow, for 30 days after the expiry.
 	for _, days := range []int{30, 31} {
@@ -73,7 +73,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 			fx.checkSession(t, link.SessionID, tenant.SessionConnected, guid)
 		}
 	}
-	_, err = fx.Session(t.Context(), fx.ann.ID, link.SessionID)
+	_, err = fx.ConnectSession(t.Context(), fx.ann.ID, link.SessionID)
 	refused(t, err, fault.ConnectSessionUnknown)
 }
 
@@ -89,7 +89,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 		}, tenant.SessionDeclined},
 		{"nobody signs in", func(t *testing.T, fx *fixture, query string) error {
 			b := fx.callback(t, query)
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "error", "access_denied"), b.cookie)
+			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "error", "access_denied"), b.cookie)
 			return err
 		}, tenant.SessionDeclined},
 		{"no administrator", func(t *testing.T, fx *fixture, query string) error {
@@ -120,7 +120,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 			if err := tt.try(t, fx, fx.visit(t, link.URL, admin)); err == nil {
 				t.Fatal("the request was not refused")
 			}
-			got, err := fx.Session(t.Context(), fx.ann.ID, link.SessionID)
+			got, err := fx.ConnectSession(t.Context(), fx.ann.ID, link.SessionID)
 			if err != nil || got.Status != tt.want {
 				t.Errorf("the session is %+v, %v", got, err)
 			}
@@ -171,7 +171,7 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	first := fx.newSession(t, time.Hour)
 	begun := fx.callback(t, fx.visit(t, first.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
-	renewed, err := fx.Renew(t.Context(), fx.ann, first.SessionID, nil)
+	renewed, err := fx.RenewLink(t.Context(), fx.ann, first.SessionID, nil)
 	apptest.Must(t, err)
 	if renewed.SessionID != first.SessionID || renewed.URL == first.URL || !renewed.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
 		t.Errorf("renewed as %+v", renewed)
@@ -192,24 +192,24 @@ func TestRenewAfterTheLinkEnded(t *testing.T) {
 	link := fx.newSession(t, time.Hour)
 	_, err := fx.Callback(t.Context(), withParam(t, fx.visit(t, link.URL, admin), "error", "access_denied"))
 	refused(t, err, fault.ConsentDeclined)
-	_, err = fx.Renew(t.Context(), fx.ann, link.SessionID, nil)
+	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	apptest.Must(t, err)
 	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(time.Hour)
 	fx.checkSession(t, link.SessionID, tenant.SessionExpired, "")
-	_, err = fx.Renew(t.Context(), fx.ann, link.SessionID, nil)
+	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	apptest.Must(t, err)
 	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
-	_, err = fx.Renew(t.Context(), fx.bob, link.SessionID, nil)
+	_, err = fx.RenewLink(t.Context(), fx.bob, link.SessionID, nil)
 	refused(t, err, fault.ConnectSessionUnknown)
-	_, err = fx.Session(t.Context(), fx.bob.ID, link.SessionID)
+	_, err = fx.ConnectSession(t.Context(), fx.bob.ID, link.SessionID)
 	refused(t, err, fault.ConnectSessionUnknown)
 	_, err = fx.store.ChangeSettings(t.Context(), fx.ann.ID, func(s access.Settings) (access.Settings, error) {
 		s.ReturnHosts = nil
 		return s, nil
 	})
 	apptest.Must(t, err)
-	_, err = fx.Renew(t.Context(), fx.ann, link.SessionID, nil)
+	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	refused(t, err, fault.InvalidReturnURL)
 }
 

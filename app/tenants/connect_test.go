@@ -145,7 +145,7 @@ func TestForgedGUID(t *testing.T) {
 		q := page.Query()
 		q.Set("tenant", string(guid))
 		page.RawQuery = q.Encode()
-		_, err := fx.SignedIn(t.Context(), fx.visit(t, page.String(), admin), b.cookie)
+		_, err := fx.FinishSignIn(t.Context(), fx.visit(t, page.String(), admin), b.cookie)
 		refused(t, err, fault.ConnectLinkInvalid)
 	})
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
@@ -181,25 +181,25 @@ func TestSignInRefused(t *testing.T) {
 			return err
 		}, fault.ConsentDeclined},
 		{"without a cookie", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin), secret.Text{})
+			_, err := fx.FinishSignIn(t.Context(), fx.visit(t, b.page, admin), secret.Text{})
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"a cookie of nonsense", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin), secret.New("x.y"))
+			_, err := fx.FinishSignIn(t.Context(), fx.visit(t, b.page, admin), secret.New("x.y"))
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"forged state", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "state", "x"), b.cookie)
+			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "state", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"forged code", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "code", "x"), b.cookie)
+			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "code", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"no code", func(t *testing.T, fx *fixture, b browser) error {
 			q, _ := url.ParseQuery(fx.visit(t, b.page, admin))
 			q.Del("code")
-			_, err := fx.SignedIn(t.Context(), q.Encode(), b.cookie)
+			_, err := fx.FinishSignIn(t.Context(), q.Encode(), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"too late", func(t *testing.T, fx *fixture, b browser) error {
@@ -209,10 +209,10 @@ func TestSignInRefused(t *testing.T) {
 		}, fault.ConnectLinkInvalid},
 		{"twice", func(t *testing.T, fx *fixture, b browser) error {
 			answer := fx.visit(t, b.page, admin)
-			if _, err := fx.SignedIn(t.Context(), answer, b.cookie); err != nil {
+			if _, err := fx.FinishSignIn(t.Context(), answer, b.cookie); err != nil {
 				return err
 			}
-			_, err := fx.SignedIn(t.Context(), answer, b.cookie)
+			_, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"the plugin proves a different tenant", func(t *testing.T, fx *fixture, b browser) error {
@@ -243,9 +243,9 @@ func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	b := fx.callback(t, fx.consent(t, fx.ann, admin))
 	intruder := fx.callback(t, fx.consent(t, fx.bob, otherAdmin))
 	answer := fx.visit(t, b.page, admin)
-	_, err := fx.SignedIn(t.Context(), answer, intruder.cookie)
+	_, err := fx.FinishSignIn(t.Context(), answer, intruder.cookie)
 	refused(t, err, fault.ConnectLinkInvalid)
-	offer, err := fx.SignedIn(t.Context(), answer, b.cookie)
+	offer, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), intruder.cookie, offer.CSRF, true)
 	refused(t, err, fault.ConnectLinkInvalid)
@@ -367,7 +367,7 @@ func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
 	b, offer := fx.offer(t, fx.ann, admin)
 	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	refused(t, err, fault.TenantHeld)
-	if strings.Contains(fault.Of(err).Detail, "bob") || !slices.Equal(fx.heldTenants(t, fx.bob), []tenant.GUID{guid}) {
+	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.heldTenants(t, fx.bob), []tenant.GUID{guid}) {
 		t.Fatalf("%v", err)
 	}
 }

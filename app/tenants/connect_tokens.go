@@ -27,7 +27,7 @@ import (
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"
 
-func invalidLink() error {
+func invalidLinkError() error {
 	return fault.ConnectLinkInvalid.With("the connect link is forged, expired, already used or was opened in another browser")
 }
 
@@ -50,7 +50,7 @@ func (s *Service) sealState(owner access.AccountID, expires time.Time) (string, 
 func (s *Service) openState(state string) (access.AccountID, error) {
 	owner, expires, err := s.unsealState(state)
 	if err != nil || !s.Now().Before(expires) {
-		return "", invalidLink()
+		return "", invalidLinkError()
 	}
 	return owner, nil
 }
@@ -60,19 +60,19 @@ func (s *Service) openState(state string) (access.AccountID, error) {
 func (s *Service) unsealState(state string) (access.AccountID, time.Time, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil || state == "" {
-		return "", time.Time{}, invalidLink()
+		return "", time.Time{}, invalidLinkError()
 	}
 	plain, err := s.Sealer.Open(sealed, stateAssociatedData)
 	if err != nil {
-		return "", time.Time{}, invalidLink()
+		return "", time.Time{}, invalidLinkError()
 	}
 	parts := strings.Split(plain.Reveal(), " ")
 	if len(parts) != 3 {
-		return "", time.Time{}, invalidLink()
+		return "", time.Time{}, invalidLinkError()
 	}
 	expires, err := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil {
-		return "", time.Time{}, invalidLink()
+		return "", time.Time{}, invalidLinkError()
 	}
 	return access.AccountID(parts[1]), time.Unix(expires, 0), nil
 }
@@ -88,7 +88,7 @@ func flowID(cookie secret.Text) ([32]byte, error) {
 	hexID, _, ok := strings.Cut(cookie.Reveal(), ".")
 	id, err := hex.DecodeString(hexID)
 	if !ok || err != nil || len(id) != sha256.Size {
-		return [32]byte{}, invalidLink()
+		return [32]byte{}, invalidLinkError()
 	}
 	return [32]byte(id), nil
 }

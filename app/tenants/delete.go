@@ -19,8 +19,8 @@ const (
 	pauseLease = time.Minute
 )
 
-// Deleted is a tenant before its deletion, and the result of removing its managed rules.
-type Deleted struct {
+// DeleteResult is a tenant before its deletion, and the result of removing its managed rules.
+type DeleteResult struct {
 	tenant.Tenant
 	RuleRemoval
 }
@@ -30,58 +30,58 @@ type Deleted struct {
 // deleted their limits. If the removal fails, Delete deletes the tenant anyway, and the result
 // names the remaining rules. Delete changes nothing else at the platform. It fails with
 // tenant_not_found.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[Deleted]) (Deleted, error) {
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[DeleteResult]) (DeleteResult, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
-		return Deleted{}, err
+		return DeleteResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
-	deleted := Deleted{Tenant: t}
+	deleted := DeleteResult{Tenant: t}
 	if deleted.RuleRemoval, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
-		return Deleted{}, err
+		return DeleteResult{}, err
 	}
 	completion, err := answer.Completion(deleted)
 	if err != nil {
 		s.resumeEnforcement(ctx, deleted.RuleRemoval)
-		return Deleted{}, err
+		return DeleteResult{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, completion) })
 	if err != nil {
 		s.resumeEnforcement(ctx, deleted.RuleRemoval)
-		return Deleted{}, err
+		return DeleteResult{}, err
 	}
 	return deleted, nil
 }
 
-// Withdrawn is the result of Withdraw: the account that had the tenant, and the result of removing
-// the managed rules.
-type Withdrawn struct {
+// WithdrawResult is the result of Withdraw: the account that had the tenant, and the result of
+// removing the managed rules.
+type WithdrawResult struct {
 	Account access.AccountID
 	RuleRemoval
 }
 
 // Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
 // managed transport rules, as Delete does. It fails with tenant_not_found.
-func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, error) {
+func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (WithdrawResult, error) {
 	guid := tenant.ParseGUIDOrNone(string(id))
 	owner, err := s.Assignments.Assigned(ctx, guid)
 	if err != nil {
-		return Withdrawn{}, err
+		return WithdrawResult{}, err
 	}
 	t, err := s.Tenants.Tenant(ctx, owner, guid)
 	if err != nil {
-		return Withdrawn{}, err
+		return WithdrawResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
 	removal, err := s.removeManagedRules(ctx, owner, t, pauseLease)
 	if err != nil {
-		return Withdrawn{}, err
+		return WithdrawResult{}, err
 	}
 	owner, err = s.Assignments.Withdraw(ctx, guid, removal.RemainingRules...)
 	if err != nil {
 		s.resumeEnforcement(ctx, removal)
 	}
-	return Withdrawn{owner, removal}, err
+	return WithdrawResult{owner, removal}, err
 }

@@ -68,7 +68,7 @@ func (fx *fixture) ruleNames() (names []string) {
 	return names
 }
 
-func (fx *fixture) deleteTenant(t *testing.T) tenants.Deleted {
+func (fx *fixture) deleteTenant(t *testing.T) tenants.DeleteResult {
 	t.Helper()
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	apptest.Must(t, err)
@@ -153,7 +153,7 @@ func TestEnforcementCannotBePaused(t *testing.T) {
 	fx := withRule(t)
 	fx.Runs = heldRuns{fx.store}
 	fx.PassWait = time.Millisecond
-	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Why == nil {
+	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Err == nil {
 		t.Fatalf("got %+v", deleted)
 	}
 }
@@ -175,7 +175,7 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	if err != nil || !won {
 		t.Fatalf("not claimed: %v", err)
 	}
-	done := make(chan tenants.Deleted)
+	done := make(chan tenants.DeleteResult)
 	go func() {
 		deleted, _ := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 		done <- deleted
@@ -243,7 +243,7 @@ func TestWithdrawWithoutPlatform(t *testing.T) {
 	fx := assignedWithRule(t)
 	fx.Platform = nil
 	deleted, err := fx.Withdraw(t.Context(), guid)
-	if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Why == nil {
+	if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Err == nil {
 		t.Fatalf("got %+v, %v", deleted, err)
 	}
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
@@ -264,7 +264,7 @@ func TestRemoveAllRules(t *testing.T) {
 		t.Fatalf("got %+v, %v", all, err)
 	}
 	for _, u := range all {
-		if u.RulesRemoved != (u.Tenant == guid) || (len(u.RemainingRules) == 0) != u.RulesRemoved || (u.Why == nil) != u.RulesRemoved {
+		if u.RulesRemoved != (u.Tenant == guid) || (len(u.RemainingRules) == 0) != u.RulesRemoved || (u.Err == nil) != u.RulesRemoved {
 			t.Errorf("got %+v", u)
 		}
 	}
@@ -274,7 +274,7 @@ func TestRemoveAllRules(t *testing.T) {
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
 		t.Errorf("a pass began that restores the rules: %v", err)
 	}
-	fx.Resume(t.Context(), all) // the account is not closed
+	fx.ResumeEnforcement(t.Context(), all) // the account is not closed
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now); err != nil || !won {
 		t.Errorf("no pass can restore the rules: %v", err)
 	}

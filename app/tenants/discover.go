@@ -35,11 +35,11 @@ func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	directoryErr = r.call(ctx, func(ctx context.Context) error {
 		listed, err := r.platform.Domains(ctx)
 		if err == nil {
-			found.Domains = domain.Listed(listed)
+			found.Domains = domain.WithCanonicalNames(listed)
 		}
 		return err
 	})
-	if denied(directoryErr) {
+	if isAccessDenied(directoryErr) {
 		return directoryErr, nil
 	}
 	if err := r.readUnlisted(ctx, &found); err != nil {
@@ -47,7 +47,7 @@ func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	}
 	found.At = r.Now()
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return r.Discovered.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
+		return r.Discoveries.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
 	})
 	if err != nil || directoryErr != nil {
 		return directoryErr, err
@@ -87,7 +87,7 @@ func (r *syncRun) countUsers(ctx context.Context) {
 		return err
 	})
 	if err != nil && r.result.MailboxError == "" {
-		r.result.MailboxError = "the user mailboxes could not be counted: " + fault.Of(err).Detail
+		r.result.MailboxError = "the user mailboxes could not be counted: " + fault.ErrorOf(err).Detail
 	}
 }
 
@@ -110,10 +110,10 @@ func (r *syncRun) readLicenses(ctx context.Context) error {
 }
 
 func mailboxError(err error) string {
-	if denied(err) {
+	if isAccessDenied(err) {
 		return "the mail server does not allow mailboxes to be listed yet"
 	}
-	return "the mailboxes could not be listed: " + fault.Of(err).Detail
+	return "the mailboxes could not be listed: " + fault.ErrorOf(err).Detail
 }
 
 // checkDomains reads the records and DNS of each domain and advances the verified domains. It
@@ -148,11 +148,11 @@ func (r *syncRun) checkDomains(ctx context.Context) error {
 func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 	var err error
 	if d.Verified {
-		_, err = r.Reconciler.Domain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
+		_, err = r.Reconciler.ReconcileDomain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
 	} else {
 		err = r.checkUnverified(ctx, d)
 	}
-	if outcome.Of(err) != 0 || errors.Is(err, fault.DomainNotFound) {
+	if outcome.KindOf(err) != 0 || errors.Is(err, fault.DomainNotFound) {
 		return nil // the platform failed, or the domain was deleted in the meantime
 	}
 	return err
@@ -168,6 +168,6 @@ func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 		}
 		return err
 	})
-	_, err := reconcile.Save(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, r.owner, d))
+	_, err := reconcile.SaveDomain(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, r.owner, d))
 	return err
 }

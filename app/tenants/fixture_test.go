@@ -49,10 +49,10 @@ func newFixture(t *testing.T) *fixture {
 	fx.platform.AddTenant(other, fake.Setup{Name: "Other"})
 	clock := func() time.Time { return fx.now }
 	fx.Service = &tenants.Service{
-		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
+		Tenants: store, Assignments: store, Discoveries: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Capacity: store,
 		Platform: fx.platform, Sealer: apptest.NewSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test", PlatformName: "microsoft365",
 		RequireSMTPAuth: true, ConsentTimeout: apptest.HangTimeout, Pause: time.Millisecond,
-		Reconciler: &reconcile.Pass{
+		Reconciler: &reconcile.Reconciler{
 			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Facts: fx.platform, Now: clock,
 			Limit: apptest.HangTimeout, Pause: time.Millisecond,
 		},
@@ -97,13 +97,13 @@ func (fx *fixture) callback(t *testing.T, query string) browser {
 	return browser{fx, redirect.URL, redirect.Cookie}
 }
 
-func (b browser) signIn(t *testing.T, username string) (tenants.Offer, error) {
+func (b browser) signIn(t *testing.T, username string) (tenants.ConfirmationPage, error) {
 	t.Helper()
-	return b.SignedIn(t.Context(), b.visit(t, b.page, username), b.cookie)
+	return b.FinishSignIn(t.Context(), b.visit(t, b.page, username), b.cookie)
 }
 
 // offer runs the connect flow up to the confirmation page.
-func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (browser, tenants.Offer) {
+func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (browser, tenants.ConfirmationPage) {
 	t.Helper()
 	b := fx.callback(t, fx.consent(t, acc, username))
 	offer, err := b.signIn(t, username)

@@ -25,7 +25,7 @@ func (r *attachRace) connectTenant(admin string) useCase {
 	b := r.callback(r.t, r.consent(r.t, r.ann, admin))
 	query := r.visit(r.t, b.page, admin)
 	return func(ctx context.Context) error {
-		offer, err := r.SignedIn(ctx, query, b.cookie)
+		offer, err := r.FinishSignIn(ctx, query, b.cookie)
 		if err == nil {
 			interleaving.Step(ctx)
 			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // no step follows the one before Attach

@@ -51,7 +51,7 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 	clock := func() time.Time { return r.now }
 	store, platform := steppedStore{r.store}, steppedPlatform{r.platform, r}
 	r.Reconciler.Platform, r.Reconciler.Domains = platform, store
-	r.Tenants, r.Discovered, r.Domains, r.Platform = store, store, store, platform
+	r.Tenants, r.Discoveries, r.Domains, r.Platform = store, store, store, platform
 	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Facts: r.platform, Reconciler: r.Reconciler, Now: clock}
 	r.domains = &domains.Service{Steps: steps}
 	r.mailboxes = &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: r.store, Platform: platform,

@@ -31,7 +31,7 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 	}
 	return reconcile.EnforcementPause{
 		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
-	}.Take(ctx, owner, t.GUID, lease)
+	}.Begin(ctx, owner, t.GUID, lease)
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
@@ -40,7 +40,7 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()
-	_, _, _, _ = reconcile.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+	_, _, _, _ = reconcile.ReconcileIntents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
 		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
 			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
 			return err

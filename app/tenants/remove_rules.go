@@ -31,10 +31,10 @@ const (
 type RuleRemoval struct {
 	// RulesRemoved is true when the tenant may have had managed rules and certainly has none now.
 	RulesRemoved bool
-	// RemainingRules names the rules that may still exist. Why is the error that prevented their
+	// RemainingRules names the rules that may still exist. Err is the error that prevented their
 	// removal.
 	RemainingRules []string
-	Why            error
+	Err            error
 
 	// pause is the lease that pauses enforcement. It is valid if paused is true.
 	pause  ports.SendRun
@@ -57,11 +57,11 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	if err != nil || len(scopes) == 0 {
 		return RuleRemoval{}, err
 	}
-	result.RemainingRules, result.Why = ruleNames(scopes), t.CheckConsent()
-	if result.Why == nil && s.Platform == nil {
-		result.Why = errNoPlatform
+	result.RemainingRules, result.Err = ruleNames(scopes), t.CheckConsent()
+	if result.Err == nil && s.Platform == nil {
+		result.Err = errNoPlatform
 	}
-	if result.Why == nil {
+	if result.Err == nil {
 		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
 			return RuleRemoval{}, err
 		}
@@ -70,7 +70,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 			return RuleRemoval{}, err
 		}
 	}
-	result.RulesRemoved = result.Why == nil
+	result.RulesRemoved = result.Err == nil
 	return result, nil
 }
 
@@ -81,12 +81,12 @@ func (s *Service) removeRulesAndRecord(ctx context.Context, t tenant.Tenant, sco
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
-	result.RemainingRules, result.Why = s.removeRules(ctx, t.GUID, scopes)
-	if result.Why == nil && result.paused {
+	result.RemainingRules, result.Err = s.removeRules(ctx, t.GUID, scopes)
+	if result.Err == nil && result.paused {
 		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
 	}
-	if result.Why == nil && t.Bootstrap == tenant.BootstrapReady {
-		result.RemainingRules, result.Why = ruleNames(scopes), errNotPaused
+	if result.Err == nil && t.Bootstrap == tenant.BootstrapReady {
+		result.RemainingRules, result.Err = ruleNames(scopes), errNotPaused
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ const removeTries = 3
 // removeRules removes the managed rules that the platform lists, then the rule of each scope by its
 // name, because the list of a lagging replica can lack a new rule. It returns the names of the
 // rules that may still exist, and the first error.
-func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (remaining []string, why error) {
+func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []string) (remaining []string, firstErr error) {
 	platform, retry := s.Platform.For(id), reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}
 	if err := reconcile.Run(ctx, retry, platform.RemoveRules, nil); err != nil {
 		return ruleNames(scopes), err
@@ -195,23 +195,23 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 		})
 	}
 	wg.Wait()
-	var all []TenantRuleRemoval
+	var removals []TenantRuleRemoval
 	for n, t := range owned {
 		if results[n].RulesRemoved || len(results[n].RemainingRules) > 0 {
-			all = append(all, TenantRuleRemoval{t.GUID, results[n]})
+			removals = append(removals, TenantRuleRemoval{t.GUID, results[n]})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		s.Resume(ctx, all)
+		s.ResumeEnforcement(ctx, removals)
 		return nil, err
 	}
-	return all, nil
+	return removals, nil
 }
 
-// Resume resumes enforcement in the tenants of an account that was not closed after all.
+// ResumeEnforcement resumes enforcement in the tenants of an account that was not closed after all.
 // Enforcement creates their rules again.
-func (s *Service) Resume(ctx context.Context, all []TenantRuleRemoval) {
-	for _, removal := range all {
+func (s *Service) ResumeEnforcement(ctx context.Context, removals []TenantRuleRemoval) {
+	for _, removal := range removals {
 		s.resumeEnforcement(ctx, removal.RuleRemoval)
 	}
 }

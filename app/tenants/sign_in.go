@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Offer is the content of the confirmation page: the account, the tenant that the account would
-// manage, and the administrator who signed in.
-type Offer struct {
+// ConfirmationPage is the content of the confirmation page: the account, the tenant that the
+// account would manage, and the administrator who signed in.
+type ConfirmationPage struct {
 	Account       access.Account
 	Tenant        tenant.GUID
 	Profile       tenant.Profile
@@ -29,38 +29,38 @@ type Offer struct {
 	Origin        Origin
 }
 
-// SignedIn handles the redirect after the sign-in and returns the content of the confirmation page.
-// It proves that the user is an administrator of the tenant. cookie is the cookie that Callback set
-// in the browser. It fails with connect_link_invalid, consent_declined, not_an_administrator,
-// no_api_plan or tenant_limit_reached.
-func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.Text) (Offer, error) {
+// FinishSignIn handles the redirect after the sign-in and returns the content of the confirmation
+// page. It proves that the user is an administrator of the tenant. cookie is the cookie that
+// Callback set in the browser. It fails with connect_link_invalid, consent_declined,
+// not_an_administrator, no_api_plan or tenant_limit_reached.
+func (s *Service) FinishSignIn(ctx context.Context, rawQuery string, cookie secret.Text) (ConfirmationPage, error) {
 	code, declined, err := signInAnswer(rawQuery, cookie)
 	if err != nil {
-		return Offer{}, err
+		return ConfirmationPage{}, err
 	}
 	flow, err := s.takeFlow(ctx, cookie, ports.FlowSigningIn, ports.FlowProving)
 	if err != nil {
-		return Offer{}, err
+		return ConfirmationPage{}, err
 	}
 	if declined {
-		return Offer{}, s.declined(ctx, flow, fault.ConsentDeclined.With("nobody signed in"))
+		return ConfirmationPage{}, s.recordDecline(ctx, flow, fault.ConsentDeclined.With("nobody signed in"))
 	}
 	acc, err := s.proveAdministratorAndConsent(ctx, &flow, cookie, code)
 	if err != nil {
-		return Offer{}, s.declined(ctx, flow, err)
+		return ConfirmationPage{}, s.recordDecline(ctx, flow, err)
 	}
 	if err := s.saveProof(ctx, flow); err != nil {
-		return Offer{}, err
+		return ConfirmationPage{}, err
 	}
-	if err := s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionConsented, flow.Claimed); err != nil {
-		return Offer{}, err
+	if err := s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionConsented, flow.ClaimedTenant); err != nil {
+		return ConfirmationPage{}, err
 	}
 	origin, err := s.BrowserOrigin(ctx, cookie)
 	if err != nil {
-		return Offer{}, err
+		return ConfirmationPage{}, err
 	}
-	return Offer{
-		Account: acc, Tenant: flow.Claimed, Profile: flow.Profile, Administrator: flow.Administrator, CSRF: deriveToken(cookie, "csrf"), Origin: origin,
+	return ConfirmationPage{
+		Account: acc, Tenant: flow.ClaimedTenant, Profile: flow.Profile, Administrator: flow.Administrator, CSRF: deriveToken(cookie, "csrf"), Origin: origin,
 	}, nil
 }
 
@@ -70,7 +70,7 @@ func (s *Service) proveAdministratorAndConsent(ctx context.Context, flow *ports.
 	if flow.Administrator, err = s.proveAdministrator(ctx, *flow, cookie, code); err != nil {
 		return access.Account{}, err
 	}
-	if flow.Profile, err = s.consentedProfile(ctx, flow.Claimed); err != nil {
+	if flow.Profile, err = s.consentedProfile(ctx, flow.ClaimedTenant); err != nil {
 		return access.Account{}, err
 	}
 	return s.checkTenantLimit(ctx, *flow)
@@ -81,11 +81,11 @@ func (s *Service) proveAdministratorAndConsent(ctx context.Context, flow *ports.
 func signInAnswer(rawQuery string, cookie secret.Text) (code secret.Text, declined bool, err error) {
 	state, err := singleParam(rawQuery, "state")
 	if err != nil || !constantTimeEqual(state, deriveToken(cookie, "sign-in")) {
-		return secret.Text{}, false, invalidLink()
+		return secret.Text{}, false, invalidLinkError()
 	}
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		return secret.Text{}, false, invalidLink()
+		return secret.Text{}, false, invalidLinkError()
 	}
 	if query.Has("error") { // the platform reports that the user did not sign in
 		return secret.Text{}, true, nil
@@ -107,8 +107,8 @@ func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to por
 	}
 	browserHash := hash(cookie.Reveal())
 	signInHash := hash(deriveToken(cookie, "sign-in"))
-	if subtle.ConstantTimeCompare(browserHash[:], flow.Browser[:]) != 1 || subtle.ConstantTimeCompare(signInHash[:], flow.SignInHash[:]) != 1 {
-		return ports.ConnectFlow{}, invalidLink()
+	if subtle.ConstantTimeCompare(browserHash[:], flow.BrowserHash[:]) != 1 || subtle.ConstantTimeCompare(signInHash[:], flow.SignInHash[:]) != 1 {
+		return ports.ConnectFlow{}, invalidLinkError()
 	}
 	flow.Step = to
 	return flow, nil
@@ -117,19 +117,19 @@ func (s *Service) takeFlow(ctx context.Context, cookie secret.Text, from, to por
 // proveAdministrator redeems the code of the sign-in and returns the administrator. It fails with
 // connect_link_invalid when the administrator's tenant is not the claimed tenant.
 func (s *Service) proveAdministrator(ctx context.Context, flow ports.ConnectFlow, cookie, code secret.Text) (tenant.Administrator, error) {
-	verifier, err := s.Sealer.Open(flow.Verifier, verifierAssociatedData(flow))
+	verifier, err := s.Sealer.Open(flow.SealedVerifier, verifierAssociatedData(flow))
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("open verifier: %w", err)
 	}
-	admin, err := s.Platform.Administrator(ctx, s.signIn(flow, cookie, verifier), code)
-	if denied(err) {
-		return tenant.Administrator{}, noConsent()
+	admin, err := s.Platform.Administrator(ctx, s.signInRequest(flow, cookie, verifier), code)
+	if isAccessDenied(err) {
+		return tenant.Administrator{}, noConsentError()
 	}
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("sign-in: %w", err)
 	}
-	if proved, ok := tenant.ParseGUID(string(admin.Tenant)); !ok || proved != flow.Claimed {
-		return tenant.Administrator{}, invalidLink()
+	if proved, ok := tenant.ParseGUID(string(admin.Tenant)); !ok || proved != flow.ClaimedTenant {
+		return tenant.Administrator{}, invalidLinkError()
 	}
 	return admin, nil
 }
@@ -147,13 +147,13 @@ func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.
 		if err == nil {
 			return profile, nil
 		}
-		if !denied(err) {
+		if !isAccessDenied(err) {
 			return tenant.Profile{}, fmt.Errorf("read tenant: %w", err)
 		}
 		select {
 		case <-pause.C:
 		case <-waitCtx.Done():
-			return tenant.Profile{}, noConsent()
+			return tenant.Profile{}, noConsentError()
 		}
 	}
 }
@@ -165,22 +165,22 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	if err != nil {
 		return access.Account{}, err
 	}
-	if err := acc.Entitled(); err != nil {
+	if err := acc.CheckActive(); err != nil {
 		return access.Account{}, err
 	}
-	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.Claimed); err == nil {
+	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.ClaimedTenant); err == nil {
 		return acc, nil // the account already has this tenant, so it needs no slot
 	}
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
 		return access.Account{}, err
 	}
-	return acc, acc.MayAttach(tenantCount)
+	return acc, acc.CheckMayAttach(tenantCount)
 }
 
 // saveProof stores the flow without its one-time secrets, and moves it to the confirmation step.
 func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
-	flow.Verifier, flow.Nonce = nil, ""
+	flow.SealedVerifier, flow.Nonce = nil, ""
 	if err := s.Flows.SaveFlow(ctx, flow); err != nil {
 		return err
 	}
@@ -198,9 +198,9 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 // not call the mail platform. The next sync prepares the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
 	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
-		return tenant.Tenant{}, invalidLink()
+		return tenant.Tenant{}, invalidLinkError()
 	}
-	sessions, err := s.sessionsOf(ctx, cookie)
+	sessions, err := s.sessionIDs(ctx, cookie)
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
@@ -211,7 +211,7 @@ func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, 
 	if !connect {
 		return tenant.Tenant{}, s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionDeclined, "")
 	}
-	t, err := s.newTenant(flow.Claimed, flow.Profile)
+	t, err := s.newTenant(flow.ClaimedTenant, flow.Profile)
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
@@ -223,10 +223,10 @@ func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, 
 			return err
 		}))
 	}
-	return t, s.declined(ctx, flow, err)
+	return t, s.recordDecline(ctx, flow, err)
 }
 
-func noConsent() error {
+func noConsentError() error {
 	return fault.ConsentDeclined.With("the mail platform knows of no consent for this tenant")
 }
 

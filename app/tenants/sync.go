@@ -26,8 +26,8 @@ const (
 // Part is the result of one part of a sync.
 type Part = tenant.Part
 
-// Synced is the result of a sync.
-type Synced struct {
+// SyncResult is the result of a sync.
+type SyncResult struct {
 	RunID     string
 	Tenant    tenant.Tenant
 	Partial   bool
@@ -46,7 +46,7 @@ type syncRun struct {
 	owner    access.AccountID
 	platform ports.MailTenant
 	tenant   tenant.Tenant
-	result   Synced
+	result   SyncResult
 	// bootstrap is the state of the mail server. It is zero when the platform did not answer.
 	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
@@ -64,38 +64,38 @@ type syncRun struct {
 //
 // Sync reads the directory first. The directory denies access only if the consent was withdrawn.
 // The mail server also denies access while tenantry has no grant at the mail server yet.
-func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (Synced, error) {
-	t, err := s.heldTenant(ctx, owner, id)
+func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GUID) (SyncResult, error) {
+	t, err := s.ownedTenant(ctx, owner, id)
 	if err != nil {
-		return Synced{}, err
+		return SyncResult{}, err
 	}
 	r := &syncRun{Service: s, owner: owner, platform: s.Platform.For(t.GUID), tenant: t}
 	if r.result.RunID, err = s.newID(); err != nil {
-		return Synced{}, err
+		return SyncResult{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, syncLimit))
 	defer cancel()
 	profileErr := r.readProfile(ctx)
-	if denied(profileErr) {
-		return Synced{}, r.saveRevoked(ctx, profileErr)
+	if isAccessDenied(profileErr) {
+		return SyncResult{}, r.saveRevoked(ctx, profileErr)
 	}
 	r.prepareMailServer(ctx)
 	r.enableSubmission(ctx)
 	listErr, err := r.discover(ctx)
-	if denied(listErr) {
-		return Synced{}, r.saveRevoked(ctx, listErr)
+	if isAccessDenied(listErr) {
+		return SyncResult{}, r.saveRevoked(ctx, listErr)
 	}
 	if err != nil {
-		return Synced{}, fmt.Errorf("discover: %w", err)
+		return SyncResult{}, fmt.Errorf("discover: %w", err)
 	}
 	return r.finish(ctx, errors.Join(profileErr, listErr))
 }
 
-// heldTenant returns the tenant. For a managed tenant whose assignment was withdrawn, heldTenant
+// ownedTenant returns the tenant. For a managed tenant whose assignment was withdrawn, ownedTenant
 // fails with access_denied. This answer reveals nothing new, because the account had the tenant
-// before. For any other tenant that the account does not have, heldTenant fails with
+// before. For any other tenant that the account does not have, ownedTenant fails with
 // tenant_not_found.
-func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
+func (s *Service) ownedTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if !errors.Is(err, fault.TenantNotFound) {
 		return t, err
@@ -127,10 +127,10 @@ func (r *syncRun) readProfile(ctx context.Context) error {
 func (r *syncRun) call(ctx context.Context, call func(context.Context) error) error {
 	began := r.Now()
 	err := reconcile.Call(ctx, call)
-	if denied(err) {
+	if isAccessDenied(err) {
 		r.deniedAt = began
 	}
-	r.answered = r.answered || err == nil || denied(err)
+	r.answered = r.answered || err == nil || isAccessDenied(err)
 	return err
 }
 
@@ -150,22 +150,22 @@ func (r *syncRun) save(ctx context.Context) error {
 
 // finish stores the result of the sync and returns it. When the platform answered no call, the sync
 // fails with the platform's error, which tells the caller when to retry.
-func (r *syncRun) finish(ctx context.Context, directoryErr error) (Synced, error) {
+func (r *syncRun) finish(ctx context.Context, directoryErr error) (SyncResult, error) {
 	r.tenant.Discovery, r.tenant.Observed.Discovery = tenant.DiscoveryCompleted, r.discoveryBegan
 	r.result.Discovery = Part{Status: tenant.PartCompleted}
 	if directoryErr != nil {
 		r.tenant.Discovery = tenant.DiscoveryFailed
-		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directoryErr).Detail}
+		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.ErrorOf(directoryErr).Detail}
 	} else {
 		r.tenant.LastSyncAt = r.Now()
 	}
 	if err := r.save(ctx); err != nil {
-		return Synced{}, err
+		return SyncResult{}, err
 	}
 	if !r.answered && directoryErr != nil {
-		return Synced{}, fmt.Errorf("sync: %w", directoryErr)
+		return SyncResult{}, fmt.Errorf("sync: %w", directoryErr)
 	}
-	r.result.Partial = tenant.Partial(r.result.Bootstrap, r.result.SMTPAuth, r.result.Discovery, r.result.MailboxError)
+	r.result.Partial = tenant.IsPartial(r.result.Bootstrap, r.result.SMTPAuth, r.result.Discovery, r.result.MailboxError)
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
 		r.result.Tenant, err = r.Tenants.Tenant(ctx, r.owner, r.tenant.GUID)
 		return err

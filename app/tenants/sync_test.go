@@ -34,7 +34,7 @@ func connected(t *testing.T, setup fake.Setup) *fixture {
 	return fx
 }
 
-func (fx *fixture) sync(t *testing.T) tenants.Synced {
+func (fx *fixture) sync(t *testing.T) tenants.SyncResult {
 	t.Helper()
 	out, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	apptest.Must(t, err)
@@ -175,7 +175,7 @@ func TestSyncOfPendingTenant(t *testing.T) {
 func TestSyncWaitsForABootstrapThatIsAlmostThere(t *testing.T) {
 	fx := connected(t, fake.Setup{Dehydrated: true})
 	gate := fx.platform.Hold("Bootstrap")
-	done := make(chan tenants.Synced)
+	done := make(chan tenants.SyncResult)
 	go func() {
 		out, err := fx.Sync(context.WithoutCancel(t.Context()), fx.ann.ID, guid)
 		if err != nil {
@@ -337,9 +337,9 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fault fake.Fault
-		check func(t *testing.T, fx *fixture, out tenants.Synced)
+		check func(t *testing.T, fx *fixture, out tenants.SyncResult)
 	}{
-		{"the directory is not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.Synced) {
+		{"the directory is not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.SyncResult) {
 			if out.Discovery.Status != "failed" || out.Discovery.Message == "" || out.Bootstrap.Status != "ready" || !out.Tenant.LastSyncAt.Equal(fx.now.Add(-time.Hour)) {
 				t.Errorf("got %+v", out)
 			}
@@ -347,27 +347,27 @@ func TestSyncOfAPartlyBrokenPlatform(t *testing.T) {
 				t.Errorf("readiness %+v", r)
 			}
 		}},
-		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, out tenants.Synced) {
+		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, out tenants.SyncResult) {
 			if out.Discovery.Status != "completed" || out.MailboxError == "" {
 				t.Errorf("got %+v", out)
 			}
 		}},
-		{"users are not counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, out tenants.Synced) {
+		{"users are not counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, out tenants.SyncResult) {
 			if out.MailboxError == "" || out.Tenant.UserMailboxes != 1 {
 				t.Errorf("got %+v", out)
 			}
 		}},
-		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, out tenants.Synced) {
+		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, out tenants.SyncResult) {
 			if out.Bootstrap.Status != "pending" || !out.SMTPAuth.Skipped || out.Tenant.Bootstrap != tenant.BootstrapReady {
 				t.Errorf("a read without an answer changed the state: %+v", out)
 			}
 		}},
-		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, out tenants.Synced) {
+		{"SMTP AUTH is not told", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, out tenants.SyncResult) {
 			if out.SMTPAuth.Status != "failed" || out.Tenant.SMTPAuth != tenant.SMTPAuthEnabled {
 				t.Errorf("got %+v", out)
 			}
 		}},
-		{"records of a domain are not told", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.Synced) {
+		{"records of a domain are not told", fake.Fault{Method: "Records", About: "two.test", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, out tenants.SyncResult) {
 			if domains, _ := fx.storedObjects(t); out.Partial || len(domains[1].Verification) != 1 {
 				t.Errorf("got %+v", out)
 			}
@@ -396,7 +396,7 @@ func TestSyncOfAPlatformThatIsDown(t *testing.T) {
 	fx.platform.Fail(fake.Fault{Kind: outcome.Down})
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	refused(t, err, fault.ProviderUnavailable)
-	if wait := fault.Of(err).RetryAfter; wait != 7*time.Second {
+	if wait := fault.ErrorOf(err).RetryAfter; wait != 7*time.Second {
 		t.Errorf("comes back in %v", wait)
 	}
 }

@@ -4,7 +4,7 @@
 // organization at the mail platform.
 //
 // Service has the use cases. An administrator connects a tenant in four steps: ConnectURL makes the
-// link, Callback takes the consent, SignedIn proves the administrator, and Confirm attaches the
+// link, Callback takes the consent, FinishSignIn proves the administrator, and Confirm attaches the
 // tenant. A managed tenant is not connected: the operator assigns it to an account with Assign.
 // Sync then prepares the mail server and reads domains and mailboxes. Delete and Withdraw first
 // remove the transport rules that tenantry manages in the tenant.
@@ -44,7 +44,7 @@ import (
 type Service struct {
 	Tenants     ports.Tenants
 	Assignments ports.Assignments
-	Discovered  ports.Discoveries
+	Discoveries ports.Discoveries
 	Domains     ports.Domains
 	Flows       ports.ConnectFlows
 	Sessions    ports.ConnectSessions
@@ -57,7 +57,7 @@ type Service struct {
 	// that need a platform, only Withdraw, RemoveAllRules and Delete work then. They leave the
 	// managed rules in the tenant.
 	Platform   ports.MailPlatform
-	Reconciler *reconcile.Pass
+	Reconciler *reconcile.Reconciler
 	Sealer     ports.Sealer
 	Random     io.Reader
 	Now        func() time.Time
@@ -71,8 +71,9 @@ type Service struct {
 	RequireSMTPAuth bool
 	// Limit bounds a sync. It defaults to 105 s.
 	Limit time.Duration
-	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform.
-	// Pause is the time between two tries of a platform call. They default to 15 s and 1 s.
+	// ConsentTimeout is how long FinishSignIn waits for a new consent to take effect at the
+	// platform. Pause is the time between two tries of a platform call. They default to 15 s and 1
+	// s.
 	ConsentTimeout, Pause time.Duration
 	// PassWait is how long a deletion waits for an enforcement pass to finish. After that, the
 	// deletion revokes the lease of the pass. CallWait is how long the deletion then waits for the
@@ -101,7 +102,7 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 // fails with invalid_request, account_closed, tenant_limit_reached or tenant_held_elsewhere. It
 // fails with access_denied when the tenant's consent is missing.
 func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
-	if err := acc.Open(); err != nil {
+	if err := acc.CheckOpen(); err != nil {
 		return tenant.Tenant{}, err
 	}
 	guid, ok := tenant.ParseGUID(string(id))
@@ -139,5 +140,5 @@ func (s *Service) newID() (string, error) {
 	return ident.New(s.Now(), random), nil
 }
 
-// denied reports whether the platform denied access.
-func denied(err error) bool { return errors.Is(err, fault.AccessDenied) }
+// isAccessDenied reports whether the platform denied access.
+func isAccessDenied(err error) bool { return errors.Is(err, fault.AccessDenied) }

@@ -24,7 +24,7 @@ const parallelReads = 6
 func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
 	var names, addresses []string
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
-		names, addresses, err = r.Discovered.KnownNames(ctx, r.owner, r.tenant.GUID)
+		names, addresses, err = r.Discoveries.KnownNames(ctx, r.owner, r.tenant.GUID)
 		return err
 	})
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
 		for _, d := range found.Domains {
 			listed[d.Name] = true
 		}
-		read, missed := readEach(ctx, without(names, listed), fault.DomainNotFound, r.platform.Domain)
+		read, missed := readEach(ctx, withoutListed(names, listed), fault.DomainNotFound, r.platform.Domain)
 		found.Domains, found.MissedDomains = append(found.Domains, read...), missed
 	}
 	if found.Mailboxes != nil {
@@ -43,13 +43,13 @@ func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
 		for _, m := range found.Mailboxes {
 			listed[strings.ToLower(m.Address)] = true
 		}
-		read, missed := readEach(ctx, without(addresses, listed), fault.MailboxNotFound, r.platform.Mailbox)
+		read, missed := readEach(ctx, withoutListed(addresses, listed), fault.MailboxNotFound, r.platform.Mailbox)
 		found.Mailboxes, found.MissedMailboxes = append(found.Mailboxes, read...), missed
 	}
 	return nil
 }
 
-func without(names []string, listed map[string]bool) (rest []string) {
+func withoutListed(names []string, listed map[string]bool) (rest []string) {
 	for _, name := range names {
 		if !listed[name] {
 			rest = append(rest, name)

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// New is the input of Create.
-type New struct {
+// NewWebhook is the input of Create.
+type NewWebhook struct {
 	Account     access.AccountID
 	URL         string
 	Types       []event.Type  // empty for all
@@ -24,8 +24,8 @@ type New struct {
 	Description string
 }
 
-// WithSecret is a webhook with its new secret, which is shown once.
-type WithSecret struct {
+// WebhookWithSecret is a webhook with its new secret, which is shown once.
+type WebhookWithSecret struct {
 	webhook.Webhook
 
 	Secret secret.Text
@@ -33,26 +33,26 @@ type WithSecret struct {
 
 // Create adds a webhook with a new secret. It fails with invalid_webhook_url or
 // webhook_limit_reached.
-func (s *Service) Create(ctx context.Context, input New, answer ports.Answer[WithSecret]) (WithSecret, error) {
+func (s *Service) Create(ctx context.Context, input NewWebhook, answer ports.Answer[WebhookWithSecret]) (WebhookWithSecret, error) {
 	if err := s.Sender.CheckURL(ctx, input.URL); err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
 	now := s.now()
 	id, err := s.newID(now)
 	if err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
 	text, sealed, err := s.newSecret(input.Account, id)
 	if err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
-	created := WithSecret{webhook.Webhook{
+	created := WebhookWithSecret{webhook.Webhook{
 		ID: id, Account: input.Account, URL: input.URL, Types: input.Types, Tenants: input.Tenants, Description: input.Description, Status: webhook.Enabled,
 		Secrets: webhook.Secrets{Current: sealed}, CreatedAt: now,
 	}, text}
 	completion, err := answer.Completion(created)
 	if err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
 	return created, s.Webhooks.AddWebhook(ctx, created.Webhook, completion)
 }
@@ -116,56 +116,56 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string,
 
 // RotateSecret replaces the secret of a webhook. Until the overlap has passed, messages are signed
 // with both secrets. It fails with webhook_not_found.
-func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WithSecret]) (WithSecret, error) {
+func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WebhookWithSecret]) (WebhookWithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
 	text, sealed, err := s.newSecret(owner, id)
 	if err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
 	now := s.now()
 	rotate := func(w *webhook.Webhook) { w.Secrets = w.Secrets.Rotate(sealed, overlap, now) }
 	rotate(&w)
-	completion, err := answer.Completion(WithSecret{w, text})
+	completion, err := answer.Completion(WebhookWithSecret{w, text})
 	if err != nil {
-		return WithSecret{}, err
+		return WebhookWithSecret{}, err
 	}
 	w, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, completion, rotate)
-	return WithSecret{w, text}, err
+	return WebhookWithSecret{w, text}, err
 }
 
-// Tested is the result of Test.
-type Tested struct {
+// TestResult is the result of Test.
+type TestResult struct {
 	Status  webhook.DeliveryStatus
 	Attempt webhook.Attempt
 }
 
 // Test sends an event of webhook.TestType once and waits for the result. It fails with
 // webhook_not_found. An event that the endpoint does not accept is a result, not an error.
-func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
+func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (TestResult, error) {
 	now := s.now()
 	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
 	if err != nil {
-		return Tested{}, err
+		return TestResult{}, err
 	}
 	if !claimed {
 		busy := "other deliveries to this endpoint are in progress; test again when they have ended"
-		return Tested{webhook.Failed, webhook.Attempt{At: now, Error: busy}}, nil
+		return TestResult{webhook.Failed, webhook.Attempt{At: now, Error: busy}}, nil
 	}
 	// The try has its own deadline and continues if the caller closes the connection.
 	tried, err := s.Tries.Try(context.WithoutCancel(ctx), d)
 	if err != nil {
-		return Tested{}, err
+		return TestResult{}, err
 	}
-	if tried.Due { // a failing endpoint gets one try at a time, so other deliveries may have waited for the test
+	if tried.HasDue { // a failing endpoint gets one try at a time, so other deliveries may have waited for the test
 		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
-			return Tested{}, err
+			return TestResult{}, err
 		}
 	}
 	attempts := tried.Delivery.Attempts
-	return Tested{tried.Delivery.Status, attempts[len(attempts)-1]}, nil
+	return TestResult{tried.Delivery.Status, attempts[len(attempts)-1]}, nil
 }
 
 // Redeliver makes a delivery due at once, with all its tries. It fails with webhook_not_found and

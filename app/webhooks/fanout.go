@@ -63,7 +63,7 @@ func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) 
 	}
 	fanned, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
 	w.startTries(slots, fanned.Claimed)
-	w.claimIn(noSlotPause, fanned.Waiting...)
+	w.scheduleClaim(noSlotPause, fanned.Waiting...)
 	return fanned.More, err
 }
 
@@ -77,7 +77,7 @@ func (w *Worker) Handlers() map[string]ports.Handler {
 func (w *Worker) Periodic(sweep time.Duration) []ports.Periodic {
 	return []ports.Periodic{
 		{Kind: "webhook_sweep", Every: sweep, Do: w.Sweep},
-		{Kind: "webhook_retention", Every: time.Hour, Do: w.Forget},
+		{Kind: "webhook_retention", Every: time.Hour, Do: w.DeleteOldDeliveries},
 	}
 }
 
@@ -98,11 +98,11 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// Forget deletes deliveries that are older than Keep, in batches.
-func (w *Worker) Forget(ctx context.Context) error {
-	for dropped := dropBatch; w.Keep > 0 && dropped == dropBatch; {
+// DeleteOldDeliveries deletes deliveries that are older than Retention, in batches.
+func (w *Worker) DeleteOldDeliveries(ctx context.Context) error {
+	for dropped := dropBatch; w.Retention > 0 && dropped == dropBatch; {
 		var err error
-		if dropped, err = w.Deliveries.DropDeliveries(ctx, w.now().Add(-w.Keep), dropBatch); err != nil {
+		if dropped, err = w.Deliveries.DropDeliveries(ctx, w.now().Add(-w.Retention), dropBatch); err != nil {
 			return err
 		}
 	}

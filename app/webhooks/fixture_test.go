@@ -89,10 +89,10 @@ func (f *fixture) account(t testing.TB, name string) access.AccountID {
 }
 
 // webhook adds a webhook whose endpoint handles messages with handle.
-func (f *fixture) webhook(t testing.TB, p process, owner access.AccountID, handle func(context.Context, webhook.Message) webhook.Response) webhooks.WithSecret {
+func (f *fixture) webhook(t testing.TB, p process, owner access.AccountID, handle func(context.Context, webhook.Message) webhook.Response) webhooks.WebhookWithSecret {
 	t.Helper()
 	url := fmt.Sprintf("https://%d.test/", f.sender.add(handle))
-	w, err := p.Create(t.Context(), webhooks.New{Account: owner, URL: url}, nil)
+	w, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: url}, nil)
 	apptest.Must(t, err)
 	return w
 }

@@ -47,9 +47,9 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	if s.closed {
 		return taken, true
 	}
-	free := func(standing webhook.Standing, used int) int { return max(0, standing.Share(s.total)-used) }
+	free := func(standing webhook.Standing, used int) int { return max(0, standing.SlotShare(s.total)-used) }
 	taken.All = min(n, free(webhook.Proven, s.used.All))
-	taken.Unproven = min(taken.All, free(webhook.Unproven, s.used.Unproven+s.slow()))
+	taken.Unproven = min(taken.All, free(webhook.Unproven, s.used.Unproven+s.countSlowTries()))
 	taken.Failing = min(taken.Unproven, free(webhook.Failing, s.used.Failing))
 	taken.Conduct = s.conduct
 	s.used.All += taken.All
@@ -58,9 +58,9 @@ func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	return taken, false
 }
 
-// slow counts the tries to proven endpoints that have waited for an answer for webhook.SlowAfter or
-// longer.
-func (s *slots) slow() (n int) {
+// countSlowTries counts the tries to proven endpoints that have waited for an answer for
+// webhook.SlowAfter or longer.
+func (s *slots) countSlowTries() (n int) {
 	for _, tries := range s.waiting {
 		for _, t := range tries {
 			if t.standing == webhook.Proven && time.Since(t.began) >= webhook.SlowAfter {
@@ -95,8 +95,8 @@ func (s *slots) release(unused ports.Slots) {
 	}
 }
 
-// begin records that a try starts in a taken slot and waits for the endpoint's answer.
-func (s *slots) begin(webhookID string, standing webhook.Standing) *startedTry {
+// beginTry records that a try starts in a taken slot and waits for the endpoint's answer.
+func (s *slots) beginTry(webhookID string, standing webhook.Standing) *startedTry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &startedTry{standing: standing, began: time.Now()}
@@ -104,12 +104,12 @@ func (s *slots) begin(webhookID string, standing webhook.Standing) *startedTry {
 	return t
 }
 
-// answered records that a try no longer waits, and whether the endpoint accepted the message.
-func (s *slots) answered(webhookID string, t *startedTry, accepted bool) {
+// recordAnswer records that a try no longer waits, and whether the endpoint accepted the message.
+func (s *slots) recordAnswer(webhookID string, t *startedTry, accepted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := slices.DeleteFunc(s.waiting[webhookID], func(other *startedTry) bool { return other == t })
-	if s.waiting[webhookID] = left; len(left) == 0 {
+	remaining := slices.DeleteFunc(s.waiting[webhookID], func(other *startedTry) bool { return other == t })
+	if s.waiting[webhookID] = remaining; len(remaining) == 0 {
 		delete(s.waiting, webhookID)
 	}
 	if len(s.accepted) == maxAccepted {
@@ -122,8 +122,8 @@ func (s *slots) answered(webhookID string, t *startedTry, accepted bool) {
 	}
 }
 
-// end releases the slot of a try.
-func (s *slots) end(t *startedTry) {
+// endTry releases the slot of a try.
+func (s *slots) endTry(t *startedTry) {
 	taken := ports.Slots{All: 1, Unproven: 1, Failing: 1}
 	taken.Take(t.standing)
 	s.release(ports.Slots{All: 1 - taken.All, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})

@@ -46,26 +46,26 @@ type Tries struct {
 	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
-	// Tried, if set, is called for each try. It is for metrics.
-	Tried func(ctx context.Context, t Tried)
+	// OnTry, if set, is called for each try. It is for metrics.
+	OnTry func(ctx context.Context, t TryResult)
 
 	mu      sync.Mutex // guards the fields below
-	waiting []*result
+	waiting []*pendingResult
 	storing bool // a goroutine stores the waiting results
 }
 
-// Tried is a delivery after a try.
-type Tried struct {
+// TryResult is a delivery after a try.
+type TryResult struct {
 	Delivery webhook.Delivery
 	Response webhook.Response
 	// Lag is the time from the event to the end of its first try. It is negative for a later try.
 	Lag time.Duration
-	// Due is true if the webhook has due deliveries that are not claimed.
-	Due bool
+	// HasDue is true if the webhook has due deliveries that are not claimed.
+	HasDue bool
 }
 
-// result is the result of a try that is waiting to be stored.
-type result struct {
+// pendingResult is the result of a try that is waiting to be stored.
+type pendingResult struct {
 	ports.TriedDelivery
 	saved  ports.SavedDelivery
 	err    error
@@ -75,42 +75,42 @@ type result struct {
 // Try sends a claimed delivery once and stores the result. If ctx is cancelled before the endpoint
 // accepts the message, the try does not count, and the delivery can be claimed again. If the result
 // cannot be stored, Try fails and the delivery is sent again.
-func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (Tried, error) {
+func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (TryResult, error) {
 	return t.try(ctx, d, func(webhook.Response) {})
 }
 
 // try does the work of Try. It calls answered before it stores the result.
-func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (Tried, error) {
+func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (TryResult, error) {
 	at := t.now()
 	response := t.send(ctx, d)
 	answered(response)
 	if ctx.Err() != nil && !response.Accepted() {
 		saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
 		defer cancel()
-		return Tried{Delivery: d.Delivery, Response: response}, t.Deliveries.ReleaseDelivery(saveCtx, d.Webhook.Account, d.Delivery)
+		return TryResult{Delivery: d.Delivery, Response: response}, t.Deliveries.ReleaseDelivery(saveCtx, d.Webhook.Account, d.Delivery)
 	}
-	tried := Tried{Delivery: d.After(response, at, t.Chance()), Response: response, Lag: -1}
+	tried := TryResult{Delivery: d.AfterTry(response, at, t.Chance()), Response: response, Lag: -1}
 	if d.Event != nil && len(d.Attempts) == 0 {
 		tried.Lag = max(0, at.Add(response.Duration).Sub(d.Event.At))
 	}
-	if t.Tried != nil {
-		t.Tried(ctx, tried)
+	if t.OnTry != nil {
+		t.OnTry(ctx, tried)
 	}
-	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.Gone()})
+	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: response.IsGone()})
 	if err != nil {
 		return tried, fmt.Errorf("store the result of a delivery: %w", err)
 	}
 	if !saved.Saved {
 		t.Log.InfoContext(ctx, "the result of a delivery is not stored, because the delivery was claimed or changed again", "delivery", d.ID)
 	}
-	tried.Due = saved.Due
+	tried.HasDue = saved.HasDue
 	return tried, nil
 }
 
 // store stores a result, in one batch with the results of other tries that ended at about the same
 // time.
 func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
-	waiting := &result{TriedDelivery: d, stored: make(chan struct{})}
+	waiting := &pendingResult{TriedDelivery: d, stored: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, waiting)
 	if !t.storing {
@@ -141,7 +141,7 @@ func (t *Tries) storeAll() {
 // storeBatchOf stores the results of a batch. While the database is unavailable, it tries again
 // until saveLimit has passed, because a message whose result is not stored is sent twice. A panic
 // counts as an error of the whole batch.
-func (t *Tries) storeBatchOf(batch []*result) {
+func (t *Tries) storeBatchOf(batch []*pendingResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
 	defer cancel()
 	tried := make([]ports.TriedDelivery, 0, len(batch))
@@ -186,7 +186,7 @@ func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Respo
 func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
 	w := d.Webhook
 	var secrets []secret.Text
-	for _, sealed := range w.Secrets.Valid(t.now()) {
+	for _, sealed := range w.Secrets.ValidAt(t.now()) {
 		text, err := t.Sealer.Open(sealed, associatedData(w.Account, w.ID))
 		if err != nil {
 			return webhook.Message{}, err

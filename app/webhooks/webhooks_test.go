@@ -22,7 +22,7 @@ import (
 )
 
 // verify reports whether one of the signatures of a message was made with the secret.
-func verify(t *testing.T, m webhook.Message, w webhooks.WithSecret) bool {
+func verify(t *testing.T, m webhook.Message, w webhooks.WebhookWithSecret) bool {
 	t.Helper()
 	own, err := m.Sign(w.Secret)
 	apptest.Must(t, err)
@@ -247,7 +247,7 @@ func TestURLsAreChecked(t *testing.T) {
 	owner := f.account(t, "a")
 	w := f.webhook(t, p, owner, newRecorder(200).handle)
 	f.sender.refuse = fault.InvalidWebhookURL.With("no")
-	_, err := p.Create(t.Context(), webhooks.New{Account: owner, URL: "https://x.test/"}, nil)
+	_, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: "https://x.test/"}, nil)
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
 	url := "https://y.test/"
 	_, err = p.Update(t.Context(), owner, w.ID, webhooks.Change{URL: &url})
@@ -355,7 +355,7 @@ func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelive
 	}
 	saved := make([]ports.SavedDelivery, 0, len(tried))
 	for _, d := range tried {
-		saved = append(saved, ports.SavedDelivery{Saved: true, Due: d.ID == "due"})
+		saved = append(saved, ports.SavedDelivery{Saved: true, HasDue: d.ID == "due"})
 	}
 	return saved, nil
 }
@@ -375,7 +375,7 @@ func TestResultsAreStoredInBatches(t *testing.T) {
 		try := func(id string) {
 			go func() {
 				tried, err := tries.Try(t.Context(), ports.ClaimedDelivery{Delivery: webhook.Delivery{ID: id}}) // without an event nothing is sent
-				ended <- outcome{tried.Due, err}
+				ended <- outcome{tried.HasDue, err}
 			}()
 			synctest.Wait()
 		}

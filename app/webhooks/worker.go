@@ -57,14 +57,14 @@ type Options struct {
 	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints
 	// that are not proven get only some of the slots, see webhook.Standing.
 	Slots int
-	// Keep is how long deliveries are kept; 0 keeps them forever.
-	Keep time.Duration
+	// Retention is how long deliveries are kept; 0 keeps them forever.
+	Retention time.Duration
 }
 
 // Worker sends the deliveries of all accounts. The handler of the queue only records that a webhook
 // is due, so an endpoint that hangs occupies no handler. Two limits apply to tries. The claims in
 // the database limit the simultaneous tries to one endpoint over all processes
-// (webhook.Standing.Concurrent). The slots limit the simultaneous tries of this process.
+// (webhook.Standing.MaxParallel). The slots limit the simultaneous tries of this process.
 type Worker struct {
 	Options
 
@@ -152,14 +152,14 @@ func wakeup(owner access.AccountID, id string) ports.Wakeup {
 
 // Handle records that a webhook has due deliveries. It is the handler of Kind.
 func (w *Worker) Handle(_ context.Context, wakeup ports.Wakeup) error {
-	w.claimIn(0, ports.DueWebhook{Account: wakeup.Account, ID: wakeup.ID})
+	w.scheduleClaim(0, ports.DueWebhook{Account: wakeup.Account, ID: wakeup.ID})
 	return nil
 }
 
-// claimIn schedules the claim of the deliveries of webhooks after a pause. If an earlier claim of a
-// webhook is already scheduled, claimIn keeps the earlier time. claimIn uses the machine's clock,
-// because the service's clock may be hours ahead in the sandbox.
-func (w *Worker) claimIn(pause time.Duration, webhooks ...ports.DueWebhook) {
+// scheduleClaim schedules the claim of the deliveries of webhooks after a pause. If an earlier
+// claim of a webhook is already scheduled, scheduleClaim keeps the earlier time. scheduleClaim uses
+// the machine's clock, because the service's clock may be hours ahead in the sandbox.
+func (w *Worker) scheduleClaim(pause time.Duration, webhooks ...ports.DueWebhook) {
 	at := time.Now().Add(pause)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,19 +221,19 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 	defer cancel()
 	slots, closed := w.slots.take(len(due) * webhook.MaxConcurrent)
 	if closed || slots.All == 0 {
-		w.claimIn(noSlotPause, due...)
+		w.scheduleClaim(noSlotPause, due...)
 		return nil
 	}
 	now := w.now()
 	claimed, err := w.Deliveries.ClaimDeliveries(ctx, due, slots, lease, now)
 	w.startTries(slots, claimed.Deliveries)
 	if err != nil {
-		w.claimIn(failedPause, due...)
+		w.scheduleClaim(failedPause, due...)
 		return err
 	}
-	w.claimIn(noSlotPause, claimed.Waiting...)
+	w.scheduleClaim(noSlotPause, claimed.Waiting...)
 	for d, at := range claimed.Next {
-		w.claimIn(at.Sub(now), d)
+		w.scheduleClaim(at.Sub(now), d)
 	}
 	return nil
 }
@@ -242,9 +242,9 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 func (w *Worker) startTries(taken ports.Slots, claimed []ports.ClaimedDelivery) {
 	for _, d := range claimed {
 		taken.Take(d.Standing)
-		t := w.slots.begin(d.WebhookID, d.Standing)
+		t := w.slots.beginTry(d.WebhookID, d.Standing)
 		panics.Go(func() {
-			defer w.slots.end(t)
+			defer w.slots.endTry(t)
 			w.try(d, t)
 		}, func(e *panics.Error) { w.Log.Error("panic", "kind", Kind, "type", e.Type, "stack", e.Stack) })
 	}
@@ -253,16 +253,16 @@ func (w *Worker) startTries(taken ports.Slots, claimed []ports.ClaimedDelivery) 
 
 // try sends a delivery, and then schedules the webhook's next claim.
 func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
-	tried, err := w.Tries.try(w.triesCtx, d, func(r webhook.Response) { w.slots.answered(d.WebhookID, t, r.Accepted()) })
+	tried, err := w.Tries.try(w.triesCtx, d, func(r webhook.Response) { w.slots.recordAnswer(d.WebhookID, t, r.Accepted()) })
 	due := ports.DueWebhook{Account: d.Webhook.Account, ID: d.WebhookID}
 	switch {
 	case w.triesCtx.Err() != nil:
 	case err != nil:
 		w.Log.WarnContext(w.triesCtx, "deliveries of a webhook wait for the next sweep", "webhook", d.WebhookID, "error", err)
-	case tried.Due:
-		w.claimIn(0, due)
+	case tried.HasDue:
+		w.scheduleClaim(0, due)
 	case tried.Delivery.Status == webhook.Pending:
-		w.claimIn(tried.Delivery.NextAttemptAt.Sub(w.now()), due)
+		w.scheduleClaim(tried.Delivery.NextAttemptAt.Sub(w.now()), due)
 	}
 }
 

@@ -39,18 +39,18 @@ const accountCallTimeout = 20 * time.Second
 // them in this order: the measurement, the circuit breaker with the budgets, the failpoints of
 // tests.
 func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
-	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpoints}
+	return []wire.Interceptor{c.measure, c.circuits.Interceptor(faultDomain), failpointInterceptor}
 }
 
 // accountInterceptors returns the interceptors of calls that use the credential of an account.
 // After the measurement, a call also passes a timeout.
 func (c callChain) accountInterceptors(faultDomain breaker.FaultDomain) []wire.Interceptor {
-	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(faultDomain), failpoints}
+	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(faultDomain), failpointInterceptor}
 }
 
-// failpoints is an interceptor. It has a failpoint before each call and a failpoint after each
-// successful call.
-func failpoints(ctx context.Context, c wire.Call, next func(context.Context) error) error {
+// failpointInterceptor is an interceptor. It has a failpoint before each call and a failpoint after
+// each successful call.
+func failpointInterceptor(ctx context.Context, c wire.Call, next func(context.Context) error) error {
 	failpoint.Before(c.Operation)
 	err := next(ctx)
 	if err == nil {

@@ -97,7 +97,7 @@ func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := connected.Sent(t.Context(), sendlimit.TraceQuery{From: platform.Now().Add(-time.Hour), To: platform.Now(), Senders: []string{"ada@a.test"}})
-			if (err == nil) != (i < 100) || err != nil && outcome.Of(err) != outcome.Throttled {
+			if (err == nil) != (i < 100) || err != nil && outcome.KindOf(err) != outcome.Throttled {
 				t.Fatalf("page %d: %v", i, err)
 			}
 		}

@@ -40,10 +40,10 @@ var kindTitles = map[wire.Kind]string{
 	wire.KindMail: "the mail platform", wire.KindDNS: "the DNS provider", wire.KindSending: "the sending platform",
 }
 
-// Of returns the operator's part of a provider's connection. It returns service_unavailable when a
-// required setting is missing or a credential file cannot be read. It returns an error of Describe
-// unchanged.
-func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, error) {
+// OperatorConnection returns the operator's part of a provider's connection. It returns
+// service_unavailable when a required setting is missing or a credential file cannot be read. It
+// returns an error of Describe unchanged.
+func (c Connections) OperatorConnection(ctx context.Context, provider string) (wire.Connection, error) {
 	description, err := c.Describe(ctx, provider)
 	if err != nil {
 		return wire.Connection{}, err
@@ -82,12 +82,12 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 	return connection, nil
 }
 
-// joined returns a function that builds a provider's connection from the operator's part and an
-// account's part. The plugin host calls this function for each call, because the operator's
+// connectionBuilder returns a function that builds a provider's connection from the operator's part
+// and an account's part. The plugin host calls this function for each call, because the operator's
 // credential files can change. describe returns the description of the provider's plugin.
-func (c Connections) joined(provider string, account wire.Connection, describe func(context.Context, string) (wire.Description, error)) func(context.Context) (wire.Connection, error) {
+func (c Connections) connectionBuilder(provider string, account wire.Connection, describe func(context.Context, string) (wire.Description, error)) func(context.Context) (wire.Connection, error) {
 	return func(ctx context.Context) (wire.Connection, error) {
-		operator, err := c.Of(ctx, provider)
+		operator, err := c.OperatorConnection(ctx, provider)
 		if err != nil {
 			return wire.Connection{}, err
 		}
@@ -175,7 +175,7 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 	}
 	describe := func(provider string) (wire.Description, error) { return s.Host.Describe(ctx, provider) }
 	for _, problem := range ProviderSettingProblems(configured, plugins, describe) {
-		return cli.Usage(problem)
+		return cli.UsageError(problem)
 	}
 	return nil
 }

@@ -81,30 +81,30 @@ func (p *DNSProviders) Providers(ctx context.Context) ([]dns.Provider, error) {
 	names := p.Host.Names(wire.KindDNS)
 	var plugins panics.Group
 	for _, name := range names {
-		if _, ok := p.cached(name); !ok {
-			plugins.Go(func() { p.describe(ctx, name) })
+		if _, ok := p.cachedProvider(name); !ok {
+			plugins.Go(func() { p.cacheDescription(ctx, name) })
 		}
 	}
 	plugins.Wait()
 	var described []dns.Provider
 	for _, name := range names {
-		if provider, ok := p.cached(name); ok {
+		if provider, ok := p.cachedProvider(name); ok {
 			described = append(described, provider)
 		}
 	}
 	return described, ctx.Err()
 }
 
-func (p *DNSProviders) cached(name string) (dns.Provider, bool) {
+func (p *DNSProviders) cachedProvider(name string) (dns.Provider, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	provider, ok := p.cache[name]
 	return provider, ok
 }
 
-// describe caches the description of a plugin. The description changes only when the plugin is
-// upgraded.
-func (p *DNSProviders) describe(ctx context.Context, name string) {
+// cacheDescription caches the description of a plugin. The description changes only when the plugin
+// is upgraded.
+func (p *DNSProviders) cacheDescription(ctx context.Context, name string) {
 	description, err := p.Host.Describe(ctx, name)
 	if err != nil {
 		p.log.WarnContext(ctx, "the plugin of a DNS provider returned no description", "provider", name, "error", err)
@@ -126,9 +126,9 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
 	if !ok {
-		return p.plugin(provider, account) // the host has no such plugin, so each call returns an error
+		return p.pluginPort(provider, account) // the host has no such plugin, so each call returns an error
 	}
-	return p.plugin(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprint(account)))...)
+	return p.pluginPort(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprint(account)))...)
 }
 
 // fingerprint returns the name of a credential in the keys of circuits and budgets. Redis stores
@@ -142,6 +142,6 @@ func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	return hex.EncodeToString(sum)
 }
 
-func (p *DNSProviders) plugin(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.DNSProvider {
-	return p.Host.DNS(provider, p.operator.joined(provider, account, p.Host.Describe), interceptors...)
+func (p *DNSProviders) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.DNSProvider {
+	return p.Host.DNS(provider, p.operator.connectionBuilder(provider, account, p.Host.Describe), interceptors...)
 }

@@ -73,7 +73,7 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 		}
 	}
 	for _, missing := range []string{"powerdns", "nowhere"} {
-		if _, err := p.For(missing, tokenCredential("x")).Check(t.Context()); outcome.Of(err) != outcome.Down {
+		if _, err := p.For(missing, tokenCredential("x")).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 			t.Errorf("%s: %v", missing, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	if _, err := provider.Zone(t.Context(), "b.test"); !dns.IsNoZone(err) {
 		t.Errorf("a zone of another account: %v", err)
 	}
-	if _, err := p.For("cloudflare", secret.Credential{}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
+	if _, err := p.For("cloudflare", secret.Credential{}).Check(t.Context()); outcome.KindOf(err) != outcome.Refused {
 		t.Errorf("without a token: %v", err)
 	}
 	circuits := p.chains["cloudflare"].circuits.Circuits()
@@ -178,7 +178,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 			t.Errorf("one request: %v", err)
 		}
 	}
-	if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.Of(err) != outcome.Throttled {
+	if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.KindOf(err) != outcome.Throttled {
 		t.Errorf("a call above the budget: %v", err)
 	}
 	if _, err := first.For("cloudflare", tokenCredential("another")).Check(t.Context()); err != nil {

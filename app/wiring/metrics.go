@@ -64,9 +64,9 @@ type gauges struct {
 	service *Service
 	config  settings.Config
 
-	build, database, circuits, state, expiry metric.Float64ObservableGauge
-	fallback, connections                    metric.Float64ObservableGauge
-	restarts, hangs, fallbacks, closed       metric.Int64ObservableCounter
+	buildInfo, databaseUp, circuits, pluginState, credentialExpiry   metric.Float64ObservableGauge
+	limiterFallback, connections                                     metric.Float64ObservableGauge
+	pluginRestarts, pluginHangs, limiterFallbacks, closedConnections metric.Int64ObservableCounter
 }
 
 // registerGauges registers the gauges, and the collectors of the Go runtime and the process. It
@@ -87,18 +87,18 @@ func (s *Service) registerGauges(c settings.Config) error {
 		errs = append(errs, err)
 		return instrument
 	}
-	g.build = gauge("tenantry.build.info", "Always 1. The labels are the version, the commit and the Go version.")
-	g.database = gauge("tenantry.database.up", "1 while the database answers.")
+	g.buildInfo = gauge("tenantry.build.info", "Always 1. The labels are the version, the commit and the Go version.")
+	g.databaseUp = gauge("tenantry.database.up", "1 while the database answers.")
 	g.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
-	g.state = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for its other states.")
-	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
-	g.restarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced a process that ended.")
-	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
-	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
-	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
+	g.pluginState = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for its other states.")
+	g.credentialExpiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
+	g.pluginRestarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced a process that ended.")
+	g.pluginHangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
+	g.limiterFallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
+	g.limiterFallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
 	g.connections = gauge("tenantry.connections", "Open connections of the API listener.")
-	g.closed = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
-	_, err := meter.RegisterCallback(guarded(g.observe), g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks, g.connections, g.closed)
+	g.closedConnections = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
+	_, err := meter.RegisterCallback(guarded(g.observe), g.buildInfo, g.databaseUp, g.circuits, g.pluginState, g.credentialExpiry, g.pluginRestarts, g.pluginHangs, g.limiterFallback, g.limiterFallbacks, g.connections, g.closedConnections)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -120,30 +120,30 @@ func labels(pairs ...string) metric.MeasurementOption {
 }
 
 func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
-	o.ObserveFloat64(g.build, 1, labels("version", cli.Version, "commit", cli.Commit, "go_version", runtime.Version()))
-	o.ObserveFloat64(g.database, boolValue(g.service.Database.Check(ctx) == nil))
+	o.ObserveFloat64(g.buildInfo, 1, labels("version", cli.Version, "commit", cli.Commit, "go_version", runtime.Version()))
+	o.ObserveFloat64(g.databaseUp, boolValue(g.service.Database.Check(ctx) == nil))
 	limiterState := g.service.limiter.State()
-	o.ObserveFloat64(g.fallback, boolValue(limiterState.Fallback))
-	o.ObserveInt64(g.fallbacks, limiterState.Fallbacks)
+	o.ObserveFloat64(g.limiterFallback, boolValue(limiterState.Fallback))
+	o.ObserveInt64(g.limiterFallbacks, limiterState.Fallbacks)
 	open, closed := g.service.APIConnections.Counts()
 	o.ObserveFloat64(g.connections, float64(open))
-	o.ObserveInt64(g.closed, closed.OfClient, labels("limit", "address"))
-	o.ObserveInt64(g.closed, closed.OfAll, labels("limit", "all"))
+	o.ObserveInt64(g.closedConnections, closed.OfClient, labels("limit", "address"))
+	o.ObserveInt64(g.closedConnections, closed.OfAll, labels("limit", "all"))
 	for key, count := range g.service.CircuitStates() {
 		o.ObserveFloat64(g.circuits, count, labels("provider", key.Provider, "domain", key.Domain, "state", string(key.State)))
 	}
 	for _, plugin := range g.service.Host.Status() {
 		for _, state := range pluginhost.States {
-			o.ObserveFloat64(g.state, boolValue(plugin.State == state), labels("plugin", plugin.Name, "state", string(state)))
+			o.ObserveFloat64(g.pluginState, boolValue(plugin.State == state), labels("plugin", plugin.Name, "state", string(state)))
 		}
-		o.ObserveInt64(g.restarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
-		o.ObserveInt64(g.hangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
+		o.ObserveInt64(g.pluginRestarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
+		o.ObserveInt64(g.pluginHangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
 	}
 	for setting, expiry := range credentialExpiries(g.config.Providers[g.config.MailPlatform]) {
-		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", g.config.MailPlatform, "credential", setting))
+		o.ObserveFloat64(g.credentialExpiry, float64(expiry.Unix()), labels("provider", g.config.MailPlatform, "credential", setting))
 	}
 	if expiry, ok := serverCertificateExpiry(g.config); ok {
-		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
+		o.ObserveFloat64(g.credentialExpiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
 	}
 	return nil
 }

@@ -36,9 +36,9 @@ type storedGauges struct {
 	jobKinds     []string // all kinds; a kind without a waiting job is reported as 0
 	ttl          time.Duration
 
-	waiting, late, verified, drifted, unread metric.Float64ObservableGauge
-	enforcement                              enforcementGauges
-	webhooks                                 webhookGauges
+	jobsWaiting, jobLateness, verifiedDomains, driftedDomains, oldestRead metric.Float64ObservableGauge
+	enforcement                                                           enforcementGauges
+	webhooks                                                              webhookGauges
 
 	mu        sync.Mutex
 	countedAt time.Time
@@ -66,14 +66,14 @@ func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) 
 		errs = append(errs, err)
 		return instrument
 	}
-	g.waiting = gauge("tenantry.jobs.waiting", "Wake-ups of jobs that no worker has claimed, by kind, including wake-ups that are not due yet. With PostgreSQL all replicas report the same value.")
-	g.late = gauge("tenantry.jobs.late.seconds", "How long the wake-up that waits longest has been due, by kind.")
-	g.verified = gauge("tenantry.domains.verified", "Verified domains.")
-	g.drifted = gauge("tenantry.domains.drifted", "Verified domains whose DNS was correct and is now incorrect, by kind.")
-	g.unread = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
+	g.jobsWaiting = gauge("tenantry.jobs.waiting", "Wake-ups of jobs that no worker has claimed, by kind, including wake-ups that are not due yet. With PostgreSQL all replicas report the same value.")
+	g.jobLateness = gauge("tenantry.jobs.late.seconds", "How long the wake-up that waits longest has been due, by kind.")
+	g.verifiedDomains = gauge("tenantry.domains.verified", "Verified domains.")
+	g.driftedDomains = gauge("tenantry.domains.drifted", "Verified domains whose DNS was correct and is now incorrect, by kind.")
+	g.oldestRead = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
 	g.enforcement, g.webhooks = newEnforcementGauges(gauge), newWebhookGauges(gauge)
-	all := slices.Concat(g.enforcement.all(), g.webhooks.all(), []metric.Observable{g.waiting, g.late, g.verified, g.drifted, g.unread})
-	_, err := meter.RegisterCallback(guarded(g.observe), all...)
+	instruments := slices.Concat(g.enforcement.instruments(), g.webhooks.instruments(), []metric.Observable{g.jobsWaiting, g.jobLateness, g.verifiedDomains, g.driftedDomains, g.oldestRead})
+	_, err := meter.RegisterCallback(guarded(g.observe), instruments...)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -103,18 +103,18 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 		}
 	}
 	for _, b := range backlog {
-		o.ObserveFloat64(g.waiting, float64(b.Waiting), labels("kind", b.Kind))
-		o.ObserveFloat64(g.late, b.Late.Seconds(), labels("kind", b.Kind))
+		o.ObserveFloat64(g.jobsWaiting, float64(b.Waiting), labels("kind", b.Kind))
+		o.ObserveFloat64(g.jobLateness, b.Lateness.Seconds(), labels("kind", b.Kind))
 	}
-	o.ObserveFloat64(g.verified, float64(health.Verified))
+	o.ObserveFloat64(g.verifiedDomains, float64(health.Verified))
 	for _, kind := range domain.Drifts {
-		o.ObserveFloat64(g.drifted, float64(health.Drifted[kind]), labels("kind", string(kind)))
+		o.ObserveFloat64(g.driftedDomains, float64(health.Drifted[kind]), labels("kind", string(kind)))
 	}
 	unread := 0.0
 	if !health.Oldest.IsZero() {
 		unread = max(0, g.now().Sub(health.Oldest).Seconds())
 	}
-	o.ObserveFloat64(g.unread, unread)
+	o.ObserveFloat64(g.oldestRead, unread)
 	g.enforcement.observe(o, counts.sends, g.now())
 	g.webhooks.observe(o, counts.webhooks, g.now())
 	return nil
@@ -151,12 +151,12 @@ func (g *storedGauges) queryCounts(ctx context.Context) (counts storedCounts, er
 
 // enforcementGauges observes the state of send-limit enforcement in all tenants.
 type enforcementGauges struct {
-	late, tenants, lagging, blocked, stranded metric.Float64ObservableGauge
+	lateness, tenants, lagging, blocked, stranded metric.Float64ObservableGauge
 }
 
 func newEnforcementGauges(gauge func(name, description string) metric.Float64ObservableGauge) enforcementGauges {
 	return enforcementGauges{
-		late:     gauge("tenantry.enforcement.late.seconds", "How long the tenant that waits longest has been due for an enforcement pass, without a pass in progress."),
+		lateness: gauge("tenantry.enforcement.late.seconds", "How long the tenant that waits longest has been due for an enforcement pass, without a pass in progress."),
 		tenants:  gauge("tenantry.enforcement.tenants", "Tenants with an enforced send limit that tenantry can access."),
 		lagging:  gauge("tenantry.enforcement.tenants.behind", "Tenants with an enforced send limit whose messages were not counted for an hour."),
 		blocked:  gauge("tenantry.enforcement.mailboxes.blocked", "Blocked mailboxes."),
@@ -164,9 +164,9 @@ func newEnforcementGauges(gauge func(name, description string) metric.Float64Obs
 	}
 }
 
-// all returns every gauge, for registration with the callback.
-func (g enforcementGauges) all() []metric.Observable {
-	return []metric.Observable{g.late, g.tenants, g.lagging, g.blocked, g.stranded}
+// instruments returns every gauge, for registration with the callback.
+func (g enforcementGauges) instruments() []metric.Observable {
+	return []metric.Observable{g.lateness, g.tenants, g.lagging, g.blocked, g.stranded}
 }
 
 func (g enforcementGauges) observe(o metric.Observer, h ports.SendHealth, now time.Time) {
@@ -174,7 +174,7 @@ func (g enforcementGauges) observe(o metric.Observer, h ports.SendHealth, now ti
 	if !h.Due.IsZero() {
 		late = max(0, now.Sub(h.Due).Seconds())
 	}
-	o.ObserveFloat64(g.late, late)
+	o.ObserveFloat64(g.lateness, late)
 	o.ObserveFloat64(g.tenants, float64(h.Limited))
 	o.ObserveFloat64(g.lagging, float64(h.Lagging))
 	o.ObserveFloat64(g.blocked, float64(h.Blocked))

@@ -12,20 +12,20 @@ import (
 
 // webhookGauges observes the webhooks of all accounts.
 type webhookGauges struct {
-	endpoints, pending, late metric.Float64ObservableGauge
+	endpoints, pending, lateness metric.Float64ObservableGauge
 }
 
 func newWebhookGauges(gauge func(name, description string) metric.Float64ObservableGauge) webhookGauges {
 	return webhookGauges{
 		endpoints: gauge("tenantry.webhook.endpoints", "Webhooks by state: working, failing (enabled, and the last try failed) and disabled."),
 		pending:   gauge("tenantry.webhook.deliveries.pending", "Deliveries that are not accepted yet and will be tried again."),
-		late:      gauge("tenantry.webhook.late.seconds", "How long the delivery that waits longest has been due, of webhooks that are not failing."),
+		lateness:  gauge("tenantry.webhook.late.seconds", "How long the delivery that waits longest has been due, of webhooks that are not failing."),
 	}
 }
 
-// all returns every gauge, for registration with the callback.
-func (g webhookGauges) all() []metric.Observable {
-	return []metric.Observable{g.endpoints, g.pending, g.late}
+// instruments returns every gauge, for registration with the callback.
+func (g webhookGauges) instruments() []metric.Observable {
+	return []metric.Observable{g.endpoints, g.pending, g.lateness}
 }
 
 func (g webhookGauges) observe(o metric.Observer, h ports.WebhookHealth, now time.Time) {
@@ -37,5 +37,5 @@ func (g webhookGauges) observe(o metric.Observer, h ports.WebhookHealth, now tim
 	if !h.OldestDue.IsZero() {
 		late = max(0, now.Sub(h.OldestDue).Seconds())
 	}
-	o.ObserveFloat64(g.late, late)
+	o.ObserveFloat64(g.lateness, late)
 }

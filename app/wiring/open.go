@@ -98,7 +98,7 @@ func DatabaseError(err error) error {
 		return cli.WithFix(err, "install a newer tenantry")
 	case errors.Is(err, context.DeadlineExceeded):
 		return DatabaseError(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout))
-	case fault.Of(err).Code.Kind == fault.Unavailable:
+	case fault.ErrorOf(err).Code.Kind == fault.Unavailable:
 		return cli.WithFix(err, "start the database, or correct database_url; `tenantry doctor` reports details")
 	default:
 		return err

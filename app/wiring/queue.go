@@ -74,7 +74,7 @@ const (
 // policy with shorter pauses.
 var SandboxTimetable = func() provisioning.Timetable {
 	t := provisioning.DefaultTimetable
-	t.First, t.Longest, t.Between = time.Second, 15*time.Second, time.Second
+	t.FirstPause, t.LongestPause, t.BetweenReads = time.Second, 15*time.Second, time.Second
 	return t
 }()
 
@@ -136,10 +136,10 @@ func (s *Service) QueueWork() ports.Work {
 		Handlers: handlers,
 		Periodic: slices.Concat([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
-			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
-			{Kind: "events", Every: time.Hour, Do: s.Events.Forget},
-			{Kind: "audit_entries", Every: time.Hour, Do: s.audits.Forget},
-			{Kind: "audit_acts", Every: actSweepEvery, Do: s.audits.EndLost},
+			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.DeleteOldEvents},
+			{Kind: "events", Every: time.Hour, Do: s.Events.DeleteOldEvents},
+			{Kind: "audit_entries", Every: time.Hour, Do: s.audits.DeleteOldEntries},
+			{Kind: "audit_acts", Every: actSweepEvery, Do: s.audits.EndLostActs},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
 		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.WebhookWorker.Periodic(webhookSweepEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
@@ -155,10 +155,10 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
 		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
 		s.domainWatch.CheckDue(ctx),
-		s.audits.Forget(ctx),
-		s.Events.Forget(ctx),
-		s.enforcement.Forget(ctx),
-		s.WebhookWorker.Forget(ctx),
+		s.audits.DeleteOldEntries(ctx),
+		s.Events.DeleteOldEvents(ctx),
+		s.enforcement.DeleteOldEvents(ctx),
+		s.WebhookWorker.DeleteOldDeliveries(ctx),
 		s.WebhookWorker.Sweep(ctx),
 	)
 }
@@ -218,15 +218,15 @@ func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
 	s.dnsWorker = &dnsruns.Worker{
 		Jobs: s.Store, Domains: s.domains.Steps, Queue: s.Queue, Fence: wire.Fence{}, Timetable: cmp.Or(o.Timetable, provisioning.DefaultTimetable),
-		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, Traced: spans.Step,
+		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, RunInSpan: spans.Step,
 	}
 }
 
 // initDomainWatch builds the job that reads the DNS of verified domains again. It fails when its
 // counter cannot be registered.
 func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
-	results := make([]string, 0, len(domains.Checks))
-	for _, check := range domains.Checks {
+	results := make([]string, 0, len(domains.CheckResults))
+	for _, check := range domains.CheckResults {
 		results = append(results, string(check))
 	}
 	count, err := telemetry.DomainChecks(results...)
@@ -234,8 +234,8 @@ func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 		return err
 	}
 	s.domainWatch = &domains.Watch{
-		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Facts: s.domains.Facts, Queue: s.Queue, Now: o.Now, Log: s.Log, Off: !c.DomainChecks,
-		Checked: func(ctx context.Context, check domains.Check) { count(ctx, string(check)) },
+		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Facts: s.domains.Facts, Queue: s.Queue, Now: o.Now, Log: s.Log, Disabled: !c.DomainChecks,
+		OnCheck: func(ctx context.Context, check domains.CheckResult) { count(ctx, string(check)) },
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (s *Service) initIntegrations(sealer ports.Sealer, o Overrides) error {
 	}
 	s.integrations = &integrations.Service{
 		Integrations: s.Store, Connections: s.Store, Tenants: s.Store, Platforms: s.sendingPlatforms, Sealer: sealer, Queue: s.Queue, Random: rand.Reader,
-		Now: o.Now, Drift: func(provider string, kind integration.Drift) {
+		Now: o.Now, OnDrift: func(provider string, kind integration.Drift) {
 			drift.Add(context.Background(), 1, labels("provider", provider, "kind", string(kind)))
 		},
 	}
@@ -267,7 +267,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	}
 	s.Enforcer = &enforcement.Runner{
 		Runs: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
-		Late: m.RecordLag, Changed: m.CountChange, Ended: m.CountPass, OnlyLimited: o.OnlyLimited,
+		OnBlockDelay: m.RecordLag, OnChange: m.CountChange, OnPassEnd: m.CountPass, OnlyLimited: o.OnlyLimited,
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 // platform, because the next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
-	if outcome.Of(err) != 0 {
+	if outcome.KindOf(err) != 0 {
 		s.Log.WarnContext(ctx, "the send limits of some tenants could not be enforced", "error", err)
 		return nil
 	}
@@ -286,10 +286,10 @@ func (s *Service) EnforceNow(ctx context.Context) error {
 // deleteExpiredKeys deletes expired Idempotency-Keys in batches, so that no statement locks the
 // table for long.
 func (s *Service) deleteExpiredKeys(ctx context.Context) error {
-	for deleted := idempotency.Batch; deleted == idempotency.Batch; {
+	for deleted := idempotency.DeleteBatch; deleted == idempotency.DeleteBatch; {
 		batchCtx, cancel := context.WithTimeout(ctx, keyBatchTimeout)
 		var err error
-		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.Batch)
+		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.DeleteBatch)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("delete expired Idempotency-Keys: %w", err)

@@ -78,27 +78,27 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 	plugins.Wait()
 	var described []integration.Provider
 	for _, name := range slices.Sorted(maps.Keys(p.chains)) {
-		if description, ok := p.cached(name); ok {
-			described = append(described, p.provider(ctx, description))
+		if description, ok := p.cachedDescription(name); ok {
+			described = append(described, p.describedProvider(ctx, description))
 		}
 	}
 	return described, ctx.Err()
 }
 
-func (p *sendingPlatforms) provider(ctx context.Context, description wire.Description) integration.Provider {
+func (p *sendingPlatforms) describedProvider(ctx context.Context, description wire.Description) integration.Provider {
 	provider := integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)}
 	var fieldNames []string
 	for _, f := range description.FieldsOf(wire.OfAccount) {
 		fieldNames = append(fieldNames, f.Name)
 		if f.Required {
-			provider.Needs = append(provider.Needs, f.Name)
+			provider.RequiredFields = append(provider.RequiredFields, f.Name)
 		}
 	}
 	provider.Capabilities = p.Capabilities(ctx, description.Name, fieldNames)
 	return provider
 }
 
-func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
+func (p *sendingPlatforms) cachedDescription(name string) (wire.Description, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	description, ok := p.cache[name]
@@ -108,7 +108,7 @@ func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
 // describe returns the description of a plugin and caches it. The description changes
 // only when the plugin is upgraded.
 func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
-	if description, ok := p.cached(name); ok {
+	if description, ok := p.cachedDescription(name); ok {
 		return description, nil
 	}
 	description, err := p.host.Describe(ctx, name)
@@ -184,20 +184,20 @@ func (p *sendingPlatforms) For(provider string, credential secret.Credential) po
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]
 	if !ok {
-		return p.plugin(provider, account) // the host has no such plugin, so each call returns an error
+		return p.pluginPort(provider, account) // the host has no such plugin, so each call returns an error
 	}
 	circuitPerCredential := func(ctx context.Context) bool {
 		description, err := p.describe(ctx, provider)
 		return err == nil && description.FaultDomain == wire.FaultCredential
 	}
 	interceptors := chain.accountInterceptors(breaker.ByProvider(p.fingerprint(credential), circuitPerCredential))
-	return p.plugin(provider, account, append(interceptors, wire.CutReads())...)
+	return p.pluginPort(provider, account, append(interceptors, wire.CutReads())...)
 }
 
 // faultDomain returns the kind of a platform's fault domains: "credential" or "provider". It is
 // "provider" until the plugin has described itself.
 func (p *sendingPlatforms) faultDomain(provider string) string {
-	if description, ok := p.cached(provider); ok && description.FaultDomain == wire.FaultCredential {
+	if description, ok := p.cachedDescription(provider); ok && description.FaultDomain == wire.FaultCredential {
 		return "credential"
 	}
 	return "provider"
@@ -216,15 +216,15 @@ func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	return hex.EncodeToString(sum)
 }
 
-func (p *sendingPlatforms) plugin(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
-	return p.host.Sending(provider, p.operator.joined(provider, account, p.describe), interceptors...)
+func (p *sendingPlatforms) pluginPort(provider string, account wire.Connection, interceptors ...wire.Interceptor) ports.SendingPlatform {
+	return p.host.Sending(provider, p.operator.connectionBuilder(provider, account, p.describe), interceptors...)
 }
 
-// Read parses the credential text of an integration. The text is the API key alone, or a JSON
-// object of the plugin's account fields. Read fails with unknown_provider if the provider has no
-// plugin, with service_unavailable if the plugin does not run, and with invalid_request if the text
-// does not match the fields.
-func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
+// ParseCredential parses the credential text of an integration. The text is the API key alone, or a
+// JSON object of the plugin's account fields. ParseCredential fails with unknown_provider if the
+// provider has no plugin, with service_unavailable if the plugin does not run, and with
+// invalid_request if the text does not match the fields.
+func (p *sendingPlatforms) ParseCredential(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, ok := p.chains[provider]; !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(p.chains)), ", ")
 		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name. The sending platforms are "+known+".",

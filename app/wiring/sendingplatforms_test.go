@@ -77,13 +77,13 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 		}
 	}
 	for _, missing := range []string{"plusvibe", "nowhere"} {
-		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.Of(err) != outcome.Down {
+		if _, err := p.For(missing, keyCredential("x")).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
 			t.Errorf("%s: %v", missing, err)
 		}
 		if can := p.Capabilities(t.Context(), missing, []string{"api_key"}); can != (integration.Capabilities{}) {
 			t.Errorf("%s can %+v", missing, can)
 		}
-		if _, err := p.Read(t.Context(), missing, secret.New("x")); err == nil {
+		if _, err := p.ParseCredential(t.Context(), missing, secret.New("x")); err == nil {
 			t.Errorf("%s: a credential is read", missing)
 		}
 	}
@@ -106,7 +106,7 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	}
 	for _, invalid := range []secret.Credential{keyCredential("guessed"), {}} {
 		for range 6 {
-			if _, err := p.For("instantly", invalid).Check(t.Context()); outcome.Of(err) != outcome.Refused || strings.Contains(err.Error(), "guessed") {
+			if _, err := p.For("instantly", invalid).Check(t.Context()); outcome.KindOf(err) != outcome.Refused || strings.Contains(err.Error(), "guessed") {
 				t.Errorf("an invalid key: %v", err)
 			}
 		}
@@ -138,7 +138,7 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 		if _, err := p.For("instantly", account).StartSignIn(t.Context(), "anna@a.test"); err != nil {
 			t.Fatalf("replica %d: %v", i, err)
 		}
-		if _, err := p.For("instantly", account).Check(t.Context()); outcome.Of(err) != 0 && outcome.Of(err) != outcome.Refused {
+		if _, err := p.For("instantly", account).Check(t.Context()); outcome.KindOf(err) != 0 && outcome.KindOf(err) != outcome.Refused {
 			t.Fatalf("replica %d: %v", i, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestReadParsesCredentials(t *testing.T) {
 		`{"api_key":"k","partner_password":"p"}`:                    "api_key=k partner_password=p",
 		"https://host.example#to|ken":                               "api_key=https://host.example#to|ken",
 	} {
-		c, err := p.Read(t.Context(), "partnered", secret.New(text))
+		c, err := p.ParseCredential(t.Context(), "partnered", secret.New(text))
 		var got []string
 		for _, f := range partnerPlatform.Fields {
 			if value := c.Settings[f.Name] + c.Secrets[f.Name].Reveal(); value != "" {
@@ -235,7 +235,7 @@ func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 		"", "  ", "{}", `{"api_key":""}`, `{"api_key":"s3cret","s3cret":"s3cret"}`, `{"api_key":"s3cret","base_url":"s3cret"}`,
 		`{"api_key":["s3cret"]}`, `{"api_key":"s3cret"`, `{"api_key":"s3cret"} s3cret`, `{"partner_password":"s3cret"}`, `{"api_key":7}`,
 	} {
-		_, err := p.Read(t.Context(), "partnered", secret.New(text))
+		_, err := p.ParseCredential(t.Context(), "partnered", secret.New(text))
 		var refusal *fault.Error
 		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Name != "api_key" {
 			t.Errorf("%s: %v", text, err)
@@ -244,7 +244,7 @@ func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 			t.Errorf("the error of %s quotes it: %+v", text, refusal)
 		}
 	}
-	if _, err := p.Read(t.Context(), "nowhere", secret.New("x")); !errors.Is(err, fault.UnknownProvider) || !strings.Contains(err.Error(), "The sending platforms are partnered.") {
+	if _, err := p.ParseCredential(t.Context(), "nowhere", secret.New("x")); !errors.Is(err, fault.UnknownProvider) || !strings.Contains(err.Error(), "The sending platforms are partnered.") {
 		t.Errorf("an unknown provider: %v", err)
 	}
 }

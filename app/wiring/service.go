@@ -18,7 +18,7 @@
 //
 //   - service.go: Assemble, the HTTP handler, Close.
 //   - open.go: opens and migrates the database, and opens the plugin folder and the keyset.
-//     RecordAction adds an audit entry for a command that acts outside the database.
+//     RecordAction records an audit event for a command that acts outside the database.
 //   - queue.go: the queue and the list of background jobs.
 //   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
@@ -280,7 +280,7 @@ func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Ove
 	}
 	s.MailPlatform, s.mailCircuits = name, chain.circuits
 	s.mailSetting = func(setting string) string { return c.Providers[name][setting] }
-	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, name) }
+	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.OperatorConnection(ctx, name) }
 	return s.Host.Mail(name, s.mailConnection, chain.interceptors(breaker.ByTenant)...), nil
 }
 
@@ -289,11 +289,11 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
 	})
 	s.facts = &platformFacts{describe: s.Host.Describe, name: s.MailPlatform}
-	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Facts: s.facts, Now: o.Now}
+	reconciler := &reconcile.Reconciler{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Facts: s.facts, Now: o.Now}
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
-	s.keys = &keys.Service{Keys: s.Store, Issued: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
+	s.keys = &keys.Service{Keys: s.Store, AccountKeys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
-		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
+		Tenants: s.Store, Assignments: s.Store, Discoveries: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
 		Capacity: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
@@ -308,9 +308,9 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Trace: telemetry.Traceparent,
 	}
 	s.DNSUndo = &dnsruns.Undo{Writes: s.Store, Zones: s.domains, Now: o.Now}
-	s.audits = &audits.Service{Chains: s.Store, Keep: time.Duration(c.KeepAuditDays) * 24 * time.Hour, Now: o.Now}
-	s.enforcement = &enforcement.Service{Events: s.Store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
-	s.Events = &events.Service{Events: s.Store, Keep: time.Duration(c.KeepLogDays) * 24 * time.Hour, Now: o.Now, Log: s.Log}
+	s.audits = &audits.Service{Chains: s.Store, Retention: time.Duration(c.KeepAuditDays) * 24 * time.Hour, Now: o.Now}
+	s.enforcement = &enforcement.Service{Events: s.Store, Retention: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
+	s.Events = &events.Service{Events: s.Store, Retention: time.Duration(c.KeepLogDays) * 24 * time.Hour, Now: o.Now, Log: s.Log}
 	s.sendLimits = &limits.Service{
 		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Runs: s.Store, Removals: s.Store, Platform: s.Platform, Now: o.Now,
 	}

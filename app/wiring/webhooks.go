@@ -30,14 +30,14 @@ func (s *Service) initWebhooks(c settings.Config, sealer ports.Sealer, o Overrid
 	sender := failpointSender{webhookhttp.New(webhookhttp.Options{AllowPrivate: c.WebhooksAllowPrivate})}
 	tries := &webhooks.Tries{
 		Deliveries: s.Store, Sender: sender, Sealer: sealer, Now: o.Now, Chance: mathrand.Float64, Log: s.Log,
-		Tried: func(ctx context.Context, t webhooks.Tried) { measured.RecordTry(ctx, t.Response, t.Lag) },
+		OnTry: func(ctx context.Context, t webhooks.TryResult) { measured.RecordTry(ctx, t.Response, t.Lag) },
 	}
 	s.webhooks = &webhooks.Service{
 		Webhooks: s.Store, Deliveries: s.Store, Sender: sender, Sealer: sealer, Tries: tries, Queue: s.Queue, Random: rand.Reader, Now: o.Now,
 	}
 	s.WebhookWorker = webhooks.NewWorker(webhooks.Options{
 		Webhooks: s.Store, Deliveries: s.Store, Tries: tries, Queue: s.Queue, Logged: s.Store.EventsLogged(), Now: o.Now, Log: s.Log,
-		Keep: time.Duration(c.KeepLogDays) * 24 * time.Hour, // as long as the events
+		Retention: time.Duration(c.KeepLogDays) * 24 * time.Hour, // as long as the events
 	})
 	return nil
 }

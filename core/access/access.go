@@ -32,10 +32,10 @@ type Account struct {
 	// of the plan applies.
 	OwnSlots int
 
-	// ClosedAt and TenantsHeld are set only for operators. API requests cannot reach a closed
+	// ClosedAt and TenantCount are set only for operators. API requests cannot reach a closed
 	// account, because its keys are revoked.
 	ClosedAt    time.Time // zero if the account is open
-	TenantsHeld int
+	TenantCount int
 }
 
 // Plan holds the name and the limits of an account's plan. The limits of one account may differ
@@ -81,8 +81,8 @@ func (a Account) Status() Status {
 	}
 }
 
-// Open fails with account_closed if the account is closed.
-func (a Account) Open() error {
+// CheckOpen fails with account_closed if the account is closed.
+func (a Account) CheckOpen() error {
 	if a.Status() == StatusClosed {
 		return fault.AccountClosed.With("the account is closed")
 	}
@@ -100,8 +100,8 @@ func Plans() []Plan {
 	}
 }
 
-// NoSuchPlan returns the invalid_request error for an unknown plan. It lists the known plans.
-func NoSuchPlan() error {
+// UnknownPlan returns the invalid_request error for an unknown plan. It lists the known plans.
+func UnknownPlan() error {
 	var names []string
 	for _, plan := range Plans() {
 		names = append(names, plan.Name)
@@ -109,46 +109,46 @@ func NoSuchPlan() error {
 	return fault.InvalidRequest.With("there is no such plan; the plans are %s", strings.Join(names, ", "))
 }
 
-// Entitled fails with no_api_plan if the account is not active.
-func (a Account) Entitled() error {
+// CheckActive fails with no_api_plan if the account is not active.
+func (a Account) CheckActive() error {
 	if !a.Active {
 		return fault.NoAPIPlan.With("the account has no active API plan")
 	}
 	return nil
 }
 
-// MayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
+// CheckMayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link.
 // connected is the number of tenants with a valid consent. It excludes tenants with a revoked
-// consent, because such a tenant needs no new slot when it is connected again. MayAttach checks the
-// slots again when the administrator confirms.
-func (a Account) MayConnect(connected int) error {
+// consent, because such a tenant needs no new slot when it is connected again. CheckMayAttach
+// checks the slots again when the administrator confirms.
+func (a Account) CheckMayConnect(connected int) error {
 	if connected >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
 }
 
-// MayAttach fails with tenant_limit_reached if the account already has as many tenants as it has
-// slots. tenantCount is the number of tenants that it has.
-func (a Account) MayAttach(tenantCount int) error {
+// CheckMayAttach fails with tenant_limit_reached if the account already has as many tenants as it
+// has slots. tenantCount is the number of tenants that it has.
+func (a Account) CheckMayAttach(tenantCount int) error {
 	if tenantCount >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
 	}
 	return nil
 }
 
-// MayAutomateDNS fails with dns_automation_not_in_plan if the plan has no automatic DNS.
-func (a Account) MayAutomateDNS() error {
+// CheckMayAutomateDNS fails with dns_automation_not_in_plan if the plan has no automatic DNS.
+func (a Account) CheckMayAutomateDNS() error {
 	if !a.Plan.AutomaticDNS {
 		return fault.DNSAutomationNotInPlan.With("automatic DNS is not part of the account's plan")
 	}
 	return nil
 }
 
-// MayGrow fails with tenant_limit_reached if the account has more tenants than its plan allows, for
-// example after a downgrade. Such an account may not add domains, mailboxes or DNS records to its
-// tenants. tenantCount is the number of tenants that it has.
-func (a Account) MayGrow(tenantCount int) error {
+// CheckMayGrow fails with tenant_limit_reached if the account has more tenants than its plan
+// allows, for example after a downgrade. Such an account may not add domains, mailboxes or DNS
+// records to its tenants. tenantCount is the number of tenants that it has.
+func (a Account) CheckMayGrow(tenantCount int) error {
 	if tenantCount > a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("the account holds %d tenants, its plan allows %d", tenantCount, a.Plan.TenantSlots)
 	}

@@ -36,14 +36,14 @@ func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 		got     error
 		refusal error
 	}{
-		{"an active plan is entitled", account.Entitled(), nil},
-		{"a lapsed plan is not entitled", access.Account{}.Entitled(), fault.NoAPIPlan},
-		{"a link while a slot is free", account.MayConnect(1), nil},
-		{"no link when every slot is used", account.MayConnect(2), fault.TenantLimitReached},
-		{"the last slot can be taken", account.MayAttach(1), nil},
-		{"no tenant beyond the slots", account.MayAttach(2), fault.TenantLimitReached},
-		{"at the limit tenants may grow", account.MayGrow(2), nil},
-		{"above the limit tenants may not grow", account.MayGrow(3), fault.TenantLimitReached},
+		{"an active plan is entitled", account.CheckActive(), nil},
+		{"a lapsed plan is not entitled", access.Account{}.CheckActive(), fault.NoAPIPlan},
+		{"a link while a slot is free", account.CheckMayConnect(1), nil},
+		{"no link when every slot is used", account.CheckMayConnect(2), fault.TenantLimitReached},
+		{"the last slot can be taken", account.CheckMayAttach(1), nil},
+		{"no tenant beyond the slots", account.CheckMayAttach(2), fault.TenantLimitReached},
+		{"at the limit tenants may grow", account.CheckMayGrow(2), nil},
+		{"above the limit tenants may not grow", account.CheckMayGrow(3), fault.TenantLimitReached},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if !errors.Is(tt.got, tt.refusal) {
@@ -67,7 +67,7 @@ func TestClosedAccountsStayClosed(t *testing.T) {
 		{"closed takes precedence over active", access.Account{Active: true, ClosedAt: closed}, access.StatusClosed, fault.AccountClosed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, err := tt.account.Status(), tt.account.Open(); got != tt.want || !errors.Is(err, tt.change) {
+			if got, err := tt.account.Status(), tt.account.CheckOpen(); got != tt.want || !errors.Is(err, tt.change) {
 				t.Fatalf("got %s, %v", got, err)
 			}
 		})
@@ -75,7 +75,7 @@ func TestClosedAccountsStayClosed(t *testing.T) {
 }
 
 func TestNoSuchPlanListsPlans(t *testing.T) {
-	err := access.NoSuchPlan()
+	err := access.UnknownPlan()
 	for _, plan := range access.Plans() {
 		if !errors.Is(err, fault.InvalidRequest) || !strings.Contains(err.Error(), plan.Name) {
 			t.Errorf("%v does not name %s", err, plan.Name)

@@ -101,22 +101,22 @@ func (b Bounds) Allows(required Scope) bool {
 	return required == NoScope || slices.ContainsFunc(b.Scopes, func(s Scope) bool { return s.includes(required) })
 }
 
-// Permit fails with insufficient_scope if a key with these bounds does not have the scope.
-func (b Bounds) Permit(required Scope) error {
+// CheckScope fails with insufficient_scope if a key with these bounds does not have the scope.
+func (b Bounds) CheckScope(required Scope) error {
 	if b.Allows(required) {
 		return nil
 	}
-	return insufficient(required, "the API key lacks the scope %s", required)
+	return insufficientScope(required, "the API key lacks the scope %s", required)
 }
 
-// PermitAllTenants fails with insufficient_scope if the key is limited to some tenants. Operations
+// CheckAllTenants fails with insufficient_scope if the key is limited to some tenants. Operations
 // that can concern any tenant of the account call it. The error names required, the scope of the
 // operation.
-func (b Bounds) PermitAllTenants(required Scope) error {
+func (b Bounds) CheckAllTenants(required Scope) error {
 	if b.Tenants == nil {
 		return nil
 	}
-	return insufficient(required, "the operation needs an API key for all tenants of the account, and this key is limited to some")
+	return insufficientScope(required, "the operation needs an API key for all tenants of the account, and this key is limited to some")
 }
 
 // AllowsTenant reports whether a key with these bounds may see a tenant of its account.
@@ -136,22 +136,22 @@ func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 	return nil
 }
 
-// Cover fails with insufficient_scope if other allows a scope, a tenant or an address that b does
-// not allow, or if other expires later than b. If b lacks a scope of other, the error names that
-// scope. Otherwise the error names required, the scope of the operation.
-func (b Bounds) Cover(other Bounds, required Scope) error {
+// CheckCovers fails with insufficient_scope if other allows a scope, a tenant or an address that b
+// does not allow, or if other expires later than b. If b lacks a scope of other, the error names
+// that scope. Otherwise the error names required, the scope of the operation.
+func (b Bounds) CheckCovers(other Bounds, required Scope) error {
 	for _, s := range other.Scopes {
 		if !b.Allows(s) {
-			return insufficient(s, "the API key lacks the scope %s, so it cannot manage a key that holds it", s)
+			return insufficientScope(s, "the API key lacks the scope %s, so it cannot manage a key that holds it", s)
 		}
 	}
 	switch {
 	case b.Tenants != nil && (other.Tenants == nil || slices.ContainsFunc(other.Tenants, func(id tenant.GUID) bool { return !b.AllowsTenant(id) })):
-		return insufficient(required, "the API key is limited to some tenants, so it cannot manage a key for others")
+		return insufficientScope(required, "the API key is limited to some tenants, so it cannot manage a key for others")
 	case b.Networks != nil && (other.Networks == nil || slices.ContainsFunc(other.Networks, func(n netip.Prefix) bool { return !b.containsNetwork(n) })):
-		return insufficient(required, "the API key is limited to some addresses, so it cannot manage a key for others")
+		return insufficientScope(required, "the API key is limited to some addresses, so it cannot manage a key for others")
 	case !b.ExpiresAt.IsZero() && (other.ExpiresAt.IsZero() || other.ExpiresAt.After(b.ExpiresAt)):
-		return insufficient(required, "the API key cannot manage a key that expires later than itself")
+		return insufficientScope(required, "the API key cannot manage a key that expires later than itself")
 	}
 	return nil
 }

@@ -49,14 +49,14 @@ func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 		if got := b.Allows(tt.required); got != tt.want {
 			t.Errorf("%s has %s: %v", tt.held, tt.required, got)
 		}
-		if err := b.Permit(tt.required); (err == nil) != tt.want {
+		if err := b.CheckScope(tt.required); (err == nil) != tt.want {
 			t.Errorf("%s permits %s: %v", tt.held, tt.required, err)
 		}
 	}
 }
 
 func TestPermitNamesTheMissingScope(t *testing.T) {
-	err := access.Bounds{Scopes: []access.Scope{"tenants:read"}}.Permit(access.DNSWrite)
+	err := access.Bounds{Scopes: []access.Scope{"tenants:read"}}.CheckScope(access.DNSWrite)
 	var f *fault.Error
 	if !errors.Is(err, fault.InsufficientScope) || !errors.As(err, &f) || f.Values != access.DNSWrite {
 		t.Fatalf("got %v", err)
@@ -167,12 +167,12 @@ func TestBoundsCoverOnlyNarrowerBounds(t *testing.T) {
 		{"no expiry", with(func(b *access.Bounds) { b.ExpiresAt = time.Time{} }), "keys:write"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := limited.Cover(tt.other, access.KeysWrite)
+			err := limited.CheckCovers(tt.other, access.KeysWrite)
 			var f *fault.Error
 			if errors.As(err, &f) != (tt.want != "") || tt.want != "" && (f.Values != tt.want || f.Code != fault.InsufficientScope) {
 				t.Fatalf("got %+v", err)
 			}
-			if err := access.Unbounded().Cover(tt.other, access.KeysWrite); err != nil {
+			if err := access.Unbounded().CheckCovers(tt.other, access.KeysWrite); err != nil {
 				t.Errorf("a key without bounds: %v", err)
 			}
 		})
@@ -200,7 +200,7 @@ func TestNetworksCoverTogether(t *testing.T) {
 	} {
 		own := access.Bounds{Scopes: access.Unbounded().Scopes, Networks: networksOf(t, tt.own)}
 		other := access.Bounds{Scopes: own.Scopes, Networks: networksOf(t, tt.other)}
-		if err := own.Cover(other, access.KeysWrite); (err == nil) != tt.want {
+		if err := own.CheckCovers(other, access.KeysWrite); (err == nil) != tt.want {
 			t.Errorf("%s and %s: %v", tt.own, tt.other, err)
 		}
 	}
@@ -242,7 +242,7 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		creator, created := drawBounds(t, "creator"), drawBounds(t, "created")
-		if creator.Cover(created, access.KeysWrite) != nil {
+		if creator.CheckCovers(created, access.KeysWrite) != nil {
 			return
 		}
 		for _, s := range access.KeyScopes() {
@@ -269,14 +269,14 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	})
 }
 
-// TestCoverIsAnOrder checks that Cover is reflexive and transitive.
-func TestCoverIsAnOrder(t *testing.T) {
+// TestCheckCoversIsAnOrder checks that CheckCovers is reflexive and transitive.
+func TestCheckCoversIsAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := drawBounds(t, "a"), drawBounds(t, "b"), drawBounds(t, "c")
-		if err := a.Cover(a, access.KeysWrite); err != nil {
+		if err := a.CheckCovers(a, access.KeysWrite); err != nil {
 			t.Fatalf("%+v does not cover itself: %v", a, err)
 		}
-		if a.Cover(b, access.KeysWrite) == nil && b.Cover(c, access.KeysWrite) == nil && a.Cover(c, access.KeysWrite) != nil {
+		if a.CheckCovers(b, access.KeysWrite) == nil && b.CheckCovers(c, access.KeysWrite) == nil && a.CheckCovers(c, access.KeysWrite) != nil {
 			t.Fatalf("%+v, %+v, %+v", a, b, c)
 		}
 	})

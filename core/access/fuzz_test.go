@@ -35,11 +35,11 @@ func FuzzBearer(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
-		token, err := access.Bearer([]string{header})
+		token, err := access.BearerToken([]string{header})
 		if err == nil && (token == "" || strings.Trim(token, " \t") != token || !strings.HasSuffix(strings.TrimRight(header, " \t"), token)) {
 			t.Errorf("%q becomes %q", header, token)
 		}
-		if _, err := access.Bearer([]string{header, header}); err == nil {
+		if _, err := access.BearerToken([]string{header, header}); err == nil {
 			t.Errorf("%q twice is accepted", header)
 		}
 	})

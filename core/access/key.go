@@ -15,13 +15,14 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Form is the middle part of an API key: live, or trial for an account that only tries the service.
-type Form string
+// KeyForm is the middle part of an API key: live, or trial for an account that only tries the
+// service.
+type KeyForm string
 
 // The two forms of keys.
 const (
-	Live  Form = "live"
-	Trial Form = "trial"
+	Live  KeyForm = "live"
+	Trial KeyForm = "trial"
 )
 
 // Key is an API key as it is stored, without the secret.
@@ -29,7 +30,7 @@ type Key struct {
 	ID        string
 	Account   AccountID
 	Hash      [32]byte
-	Form      Form
+	Form      KeyForm
 	Hint      string // last four characters
 	Name      string
 	CreatedAt time.Time
@@ -60,7 +61,7 @@ const (
 // NewKey creates a key without bounds, of the form `prefix_live_<48 hex>`, from a source of
 // randomness. It returns the key to store and the secret, which is shown once. It fails with
 // invalid_request for an unknown form.
-func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
+func NewKey(random io.Reader, prefix string, form KeyForm, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
 	if form != Live && form != Trial {
 		return Key{}, secret.Text{}, fault.InvalidRequest.With("the form of a key is live or trial")
 	}
@@ -82,13 +83,13 @@ func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name st
 
 // ParseKey returns the form of a well-formed key. For a malformed key it returns the same error as
 // for an unknown key, without a query of the store.
-func ParseKey(prefix string, key secret.Text) (Form, error) {
+func ParseKey(prefix string, key secret.Text) (KeyForm, error) {
 	rest, prefixed := strings.CutPrefix(key.Reveal(), prefix+"_")
 	form, digits, split := strings.Cut(rest, "_")
 	if !prefixed || !split || !lowerHex(digits) {
 		return "", UnknownKey()
 	}
-	switch f := Form(form); f {
+	switch f := KeyForm(form); f {
 	case Live, Trial:
 		return f, nil
 	default:
@@ -126,10 +127,10 @@ func lowerHex(s string) bool {
 	return true
 }
 
-// Bearer returns the token from the values of the Authorization header. It fails with
+// BearerToken returns the token from the values of the Authorization header. It fails with
 // invalid_auth_header or missing_api_key. Several headers are refused even if they are equal,
 // because a proxy and this service could each use a different one.
-func Bearer(headers []string) (string, error) {
+func BearerToken(headers []string) (string, error) {
 	if len(headers) != 1 {
 		return "", fault.InvalidAuthHeader.With("the request has no Authorization header, or several")
 	}

@@ -39,7 +39,7 @@ func TestBearerRequiresExactlyOneToken(t *testing.T) {
 		{"only spaces after Bearer", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := access.Bearer(tt.headers)
+			got, err := access.BearerToken(tt.headers)
 			if got != tt.want || !errors.Is(err, tt.refusal) {
 				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.refusal)
 			}
@@ -50,7 +50,7 @@ func TestBearerRequiresExactlyOneToken(t *testing.T) {
 func TestParseKeyRefusesMalformedKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name, key string
-		want      access.Form
+		want      access.KeyForm
 	}{
 		{"live", "tny_live_" + digits, access.Live},
 		{"trial", "tny_trial_" + digits, access.Trial},
@@ -83,7 +83,7 @@ func TestParseKeyRefusesMalformedKeys(t *testing.T) {
 func TestNewKeysParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "prefix")
-		form := rapid.SampledFrom([]access.Form{access.Live, access.Trial}).Draw(t, "form")
+		form := rapid.SampledFrom([]access.KeyForm{access.Live, access.Trial}).Draw(t, "form")
 		random := rapid.SliceOfN(rapid.Byte(), 34, 34).Draw(t, "random")
 		key := func() secret.Text {
 			_, text, err := access.NewKey(bytes.NewReader(random), prefix, form, "acc", "", time.Unix(0, 0))

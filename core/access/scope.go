@@ -69,15 +69,15 @@ func (s Scope) resource() string {
 	return resource
 }
 
-// reads reports whether s is a scope that only reads.
-func (s Scope) reads() bool { return strings.HasSuffix(string(s), ":read") }
+// onlyReads reports whether s is a scope that only reads.
+func (s Scope) onlyReads() bool { return strings.HasSuffix(string(s), ":read") }
 
 // includes reports whether a key that has s also has other.
 func (s Scope) includes(other Scope) bool {
 	if s == AnyScope || s == other {
 		return true
 	}
-	return other != AnyScope && s.resource() == other.resource() && !s.reads()
+	return other != AnyScope && s.resource() == other.resource() && !s.onlyReads()
 }
 
 // checkScopes returns invalid_request if scopes is empty or has a scope that no key can have.
@@ -94,8 +94,8 @@ func checkScopes(scopes []Scope) error {
 	return nil
 }
 
-// insufficient returns the insufficient_scope error. required is the scope that the caller's key
-// lacks. If a different bound stops the request, required is the scope of the operation.
-func insufficient(required Scope, format string, args ...any) error {
+// insufficientScope returns the insufficient_scope error. required is the scope that the caller's
+// key lacks. If a different bound stops the request, required is the scope of the operation.
+func insufficientScope(required Scope, format string, args ...any) error {
 	return fault.InsufficientScope.WithValues(required, format, args...)
 }

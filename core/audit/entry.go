@@ -68,8 +68,8 @@ type Outcome struct {
 	Code   string // the error code of the answer, or the code of Unknown; empty for a success
 }
 
-// Done is the outcome of an act that is not a request.
-var Done = Outcome{Status: 200}
+// Succeeded is the outcome of an act that is not a request.
+var Succeeded = Outcome{Status: 200}
 
 // Unknown is the outcome of a request that changed something and then ended without an answer,
 // because the process was killed.
@@ -107,15 +107,15 @@ func (e Entry) Line() ([]byte, error) {
 	return appendCanonical(nil, members)
 }
 
-// Stamp formats a time as entries do.
-func Stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+// FormatTime formats a time as entries do.
+func FormatTime(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
 const hashMember = "hash"
 
 // members returns the members of the entry's JSON, except the hash.
 func (e Entry) members() map[string]any {
 	members := map[string]any{
-		"id": e.ID, "sequence": e.Sequence, "at": Stamp(e.At),
+		"id": e.ID, "sequence": e.Sequence, "at": FormatTime(e.At),
 		"actor":  map[string]any{"type": string(e.Actor.Type), "id": e.Actor.ID, "name": e.Actor.Name},
 		"action": string(e.Action), "tenant_id": textOrNull(string(e.Tenant)), "subject": nil,
 		"outcome":    map[string]any{"status": nil, "code": textOrNull(e.Outcome.Code)},

@@ -41,7 +41,7 @@ const maxLine = 64 << 10
 // BrokenError if the export was changed, and with another error if it cannot be read.
 func Verify(export io.Reader) (Proof, error) {
 	var p Proof
-	dropped := map[string]bool{} // the subjects of the entries with the action DropEntries
+	deleted := map[string]bool{} // the subjects of the entries with the action DropEntries
 	lines := bufio.NewScanner(export)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -52,8 +52,8 @@ func Verify(export io.Reader) (Proof, error) {
 		if err != nil {
 			return Proof{}, &BrokenError{Line: p.Entries + 1, Reason: err.Error()}
 		}
-		if e.drops != "" {
-			dropped[e.drops] = true
+		if e.lastDeleted != "" {
+			deleted[e.lastDeleted] = true
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -61,7 +61,7 @@ func Verify(export io.Reader) (Proof, error) {
 	} else if err != nil {
 		return Proof{}, err
 	}
-	if p.First > 1 && !dropped[p.Anchor] {
+	if p.First > 1 && !deleted[p.Anchor] {
 		return Proof{}, &BrokenError{Line: 1, Reason: fmt.Sprintf("begins with the entry %d, and no entry records that the entries before it were deleted", p.First)}
 	}
 	return p, nil
@@ -72,14 +72,14 @@ func (p *Proof) add(e link) error {
 	switch {
 	case p.Entries == 0 && e.sequence < 1:
 		return errors.New("the sequence of an entry is at least 1")
-	case p.Entries == 0 && e.sequence == 1 && e.previous != Anchor:
+	case p.Entries == 0 && e.sequence == 1 && e.previousHash != Anchor:
 		return errors.New("the first entry of a chain has 64 zeros as previous_hash")
 	case p.Entries > 0 && e.sequence != p.Last+1:
 		return fmt.Errorf("the entry %d follows the entry %d", e.sequence, p.Last)
-	case p.Entries > 0 && e.previous != p.LastHash:
+	case p.Entries > 0 && e.previousHash != p.LastHash:
 		return errors.New("previous_hash is not the hash of the entry before")
 	case p.Entries == 0:
-		p.First, p.Anchor = e.sequence, e.previous
+		p.First, p.Anchor = e.sequence, e.previousHash
 	}
 	p.Entries, p.Last, p.LastHash = p.Entries+1, e.sequence, e.hash
 	return nil
@@ -87,9 +87,9 @@ func (p *Proof) add(e link) error {
 
 // link has the parts of an entry that Verify needs.
 type link struct {
-	sequence       int64
-	previous, hash string
-	drops          string // the hash of the last deleted entry, if the action is DropEntries
+	sequence           int64
+	previousHash, hash string
+	lastDeleted        string // the hash of the last deleted entry, if the action is DropEntries
 }
 
 // parseEntry parses a line and checks its hash.
@@ -114,11 +114,11 @@ func parseEntry(line []byte) (link, error) {
 		return link{}, errors.New("the entry has no sequence")
 	}
 	e.sequence = int64(sequence)
-	e.previous, _ = members["previous_hash"].(string)
+	e.previousHash, _ = members["previous_hash"].(string)
 	actor, _ := members["actor"].(map[string]any)
 	subject, _ := members["subject"].(map[string]any)
 	if actor["type"] == string(Service) && members["action"] == string(DropEntries) && subject["type"] == EntryHash {
-		e.drops, _ = subject["id"].(string)
+		e.lastDeleted, _ = subject["id"].(string)
 	}
 	return e, nil
 }

@@ -109,7 +109,7 @@ func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	drop := func(actor audit.ActorType, action audit.Action, hash string) string {
 		e, err := audit.Entry{ID: "drop", Actor: audit.Actor{Type: actor, ID: "retention"}, Action: action,
-			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Done}.Link(4, hashOf(t, lines[3]))
+			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Succeeded}.Link(4, hashOf(t, lines[3]))
 		if err != nil {
 			t.Fatal(err)
 		}

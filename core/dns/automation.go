@@ -38,77 +38,77 @@ func (h Holder) Automate(read ZoneRead, p Plan) Automation {
 		Provider: h.Provider, Safe: p.SafeToApply(),
 		Connected: h.Provider.ID != "" && h.Access.Standing != NoConnection,
 	}
-	a.Required, a.Message = h.required(read, p)
+	a.Required, a.Message = h.requiredAction(read, p)
 	return a
 }
 
-func (h Holder) required(read ZoneRead, p Plan) (ActionRequired, string) {
+func (h Holder) requiredAction(read ZoneRead, p Plan) (ActionRequired, string) {
 	switch {
 	case h.Provider.ID == "":
-		return h.unsupported(read, p)
+		return h.actionWithoutPlugin(read, p)
 	case h.Access.Standing == ProviderRefuses:
 		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection. Replace the connection.", h.Title)
 	case h.Access.Standing == SettingsRefused:
-		return ConnectionRequired, h.unusable() + ". Replace the connection."
-	case h.Access.Standing != ReachesZone && !h.Access.Standing.Unread():
-		return ConnectionRequired, h.unconnected(read)
+		return ConnectionRequired, h.unusableMessage() + ". Replace the connection."
+	case h.Access.Standing != ReachesZone && !h.Access.Standing.RecordsUnknown():
+		return ConnectionRequired, h.unconnectedMessage(read)
 	case !p.Reliable:
-		return ReadUnreliable, h.unreliable(p.Reason)
+		return ReadUnreliable, h.unreliableMessage(p.Reason)
 	case len(p.Blocking()) > 0:
-		return ConflictToResolve, conflicts(p.Blocking())
+		return ConflictToResolve, conflictsMessage(p.Blocking())
 	case len(p.Changes) == 0:
-		return "", "No records need to be written." + incomplete(p)
+		return "", "No records need to be written." + incompleteMessage(p)
 	default:
-		return "", fmt.Sprintf("The changes of the plan can be written at %s.", h.Title) + incomplete(p)
+		return "", fmt.Sprintf("The changes of the plan can be written at %s.", h.Title) + incompleteMessage(p)
 	}
 }
 
-// byHand is the sentence that ends messages about records that tenantry cannot write.
-const byHand = "Publish the records of the plan by hand."
+// publishByHand is the sentence that ends messages about records that tenantry cannot write.
+const publishByHand = "Publish the records of the plan by hand."
 
-// unsupported returns the required action if no plugin serves the zone's provider.
-func (h Holder) unsupported(read ZoneRead, p Plan) (ActionRequired, string) {
+// actionWithoutPlugin returns the required action if no plugin serves the zone's provider.
+func (h Holder) actionWithoutPlugin(read ZoneRead, p Plan) (ActionRequired, string) {
 	const holderUnknown = ", so it is not known whether it holds the zone. Replace or remove the connection."
 	switch {
-	case h.Reason == DetectionUnknown, h.Access.Standing.Unread():
-		return ReadUnreliable, h.unreliable(p.Reason)
+	case h.Reason == DetectionUnknown, h.Access.Standing.RecordsUnknown():
+		return ReadUnreliable, h.unreliableMessage(p.Reason)
 	case h.Access.Standing == ProviderRefuses:
 		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection", h.Access.Title) + holderUnknown
 	case h.Access.Standing == SettingsRefused:
-		return ConnectionRequired, h.unusable() + holderUnknown
+		return ConnectionRequired, h.unusableMessage() + holderUnknown
 	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
-		return ProviderUnsupported, h.misplaced(read) + " " + byHand
+		return ProviderUnsupported, h.misplacedMessage(read) + " " + publishByHand
 	case h.Reason == DetectionMulti:
-		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one of them would not change the others. " + byHand
+		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one of them would not change the others. " + publishByHand
 	default:
-		return ProviderUnsupported, fmt.Sprintf("The DNS of the domain is served by %s, to which this service cannot write. ", h.Title) + byHand
+		return ProviderUnsupported, fmt.Sprintf("The DNS of the domain is served by %s, to which this service cannot write. ", h.Title) + publishByHand
 	}
 }
 
-// unusable returns the message for a connection whose settings the provider rejects.
-func (h Holder) unusable() string {
-	why := ""
+// unusableMessage returns the message for a connection whose settings the provider rejects.
+func (h Holder) unusableMessage() string {
+	detail := ""
 	if h.Access.Detail != "" {
-		why = " (" + h.Access.Detail + ")"
+		detail = " (" + h.Access.Detail + ")"
 	}
-	return fmt.Sprintf("The settings of the account's connection to %s are rejected%s", h.Access.Title, why)
+	return fmt.Sprintf("The settings of the account's connection to %s are rejected%s", h.Access.Title, detail)
 }
 
-// unconnected returns the message for a zone that no connection of the account can write.
-func (h Holder) unconnected(read ZoneRead) string {
+// unconnectedMessage returns the message for a zone that no connection of the account can write.
+func (h Holder) unconnectedMessage(read ZoneRead) string {
 	switch h.Access.Standing {
 	case ZoneUnreached:
 		return fmt.Sprintf("No connection of the account to %s has access to the zone %s. Give its credential access to the zone, or add another connection.", h.Title, read.Zone)
 	case ReachesIdle, ReachesElsewhere:
-		return h.misplaced(read)
+		return h.misplacedMessage(read)
 	default:
 		return fmt.Sprintf("The DNS of the domain is served by %s. Add a connection to this provider to the account, or publish the records of the plan by hand.", h.Title)
 	}
 }
 
-// misplaced returns the message for a zone that the account's credential reaches, but whose records
-// are not published.
-func (h Holder) misplaced(read ZoneRead) string {
+// misplacedMessage returns the message for a zone that the account's credential reaches, but whose
+// records are not published.
+func (h Holder) misplacedMessage(read ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", read.Zone, h.Access.Title, h.Access.Zone.Idle)
 	}
@@ -116,11 +116,11 @@ func (h Holder) misplaced(read ZoneRead) string {
 		read.Zone, h.Access.Title, strings.Join(plainNames(read.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
 }
 
-// unreliable returns the message for records that could not be read reliably.
-func (h Holder) unreliable(reason string) string {
+// unreliableMessage returns the message for records that could not be read reliably.
+func (h Holder) unreliableMessage(reason string) string {
 	switch {
 	case reason == ReasonProviderUnavailable && h.Access.Standing == AnswerTooLarge:
-		return fmt.Sprintf("The zone's data at %s is too large to be read, so nothing is written there. %s", h.Access.Title, byHand)
+		return fmt.Sprintf("The zone's data at %s is too large to be read, so nothing is written there. %s", h.Access.Title, publishByHand)
 	case reason == ReasonRecursive:
 		return "This service reads the DNS only through recursive resolvers, whose answers may be outdated, so it writes nothing. Publish the records of the plan by hand, or ask the operator to let the service query authoritative name servers."
 	case reason == ReasonProviderUnavailable:
@@ -129,15 +129,15 @@ func (h Holder) unreliable(reason string) string {
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
 }
 
-// incomplete returns the sentences that end the message about a plan that is not complete.
-func incomplete(p Plan) string {
+// incompleteMessage returns the sentences that end the message about a plan that is not complete.
+func incompleteMessage(p Plan) string {
 	if !p.Incomplete() {
 		return ""
 	}
 	return " The plan is not complete yet: the mail platform provides most records after it has verified the domain. Conflicts with those records can appear then."
 }
 
-func conflicts(items []Item) string {
+func conflictsMessage(items []Item) string {
 	var sentences []string
 	for _, item := range items {
 		sentences = append(sentences, fmt.Sprintf("%s at %s: %s", item.Type, item.Name, item.Reason.Explain()))

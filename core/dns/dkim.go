@@ -17,19 +17,19 @@ const (
 // decideSelector decides on one DKIM selector, independently of the other selector.
 func (z zoneView) decideSelector(want Desired) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
-	others := z.besideCNAME(want.Name)
+	others := z.valuesExceptCNAME(want.Name)
 	delegation := slices.Concat(z.setAt("_domainkey."+z.Domain, NS).Values, z.setAt(want.Name, NS).Values)
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
-		return preserve(ReasonPresent).observing(targets)
+		return preserve(ReasonPresent).withObserved(targets)
 	case len(delegation) > 0:
-		return blocked(ReasonDKIMDelegated).observing(delegation)
+		return blockingConflict(ReasonDKIMDelegated).withObserved(delegation)
 	case len(targets) > 0:
-		return z.replaceSelector(want, targets).observing(targets)
-	case z.flattened(want):
-		return preserve(ReasonDKIMFlattened).observing(others)
+		return z.replaceSelector(want, targets).withObserved(targets)
+	case z.isFlattened(want):
+		return preserve(ReasonDKIMFlattened).withObserved(others)
 	case len(others) > 0:
-		return blocked(ReasonDKIMText).observing(others)
+		return blockingConflict(ReasonDKIMText).withObserved(others)
 	default:
 		return create(want.Value())
 	}
@@ -39,18 +39,18 @@ func (z zoneView) decideSelector(want Desired) verdict {
 // an earlier tenant is no longer in use, because a domain belongs to one tenant at a time.
 func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if len(targets) > 1 {
-		return blocked(ReasonDKIMTaken)
+		return blockingConflict(ReasonDKIMTaken)
 	}
 	if z.allManaged(want.Purpose, targets) {
 		return update(ReasonOwnSuperseded, targets, want.Value())
 	}
 	switch z.hosts.signingTenant(targets[0]) {
 	case "":
-		return blocked(ReasonDKIMTaken)
+		return blockingConflict(ReasonDKIMTaken)
 	case z.hosts.signingTenant(want.Content):
 		return update(ReasonDKIMMigration, targets, want.Value())
 	default:
-		return blocked(ReasonDKIMOtherTenant)
+		return blockingConflict(ReasonDKIMOtherTenant)
 	}
 }
 
@@ -74,21 +74,21 @@ func earlySelectors(domain string, signing Signing) (selectors []Desired) {
 // may return a TXT record in place of the CNAME. A delegation is not a conflict yet, because the
 // right CNAME may be published there later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
-	targets, others := z.setAt(want.Name, CNAME).Values, z.besideCNAME(want.Name)
+	targets, others := z.setAt(want.Name, CNAME).Values, z.valuesExceptCNAME(want.Name)
 	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }
 	switch {
 	case len(targets) > 1, slices.ContainsFunc(targets, foreign) && !z.allManaged(want.Purpose, targets):
-		return blocked(ReasonDKIMTaken).observing(targets)
+		return blockingConflict(ReasonDKIMTaken).withObserved(targets)
 	case len(targets) == 0 && len(others) > 0 && z.FromProvider && len(z.setAt(want.Name, NS).Values) == 0:
-		return blocked(ReasonDKIMText).observing(others)
+		return blockingConflict(ReasonDKIMText).withObserved(others)
 	default:
 		return verdict{}
 	}
 }
 
-// flattened reports whether the provider answers with the TXT records of the target in place of the
-// CNAME.
-func (z zoneView) flattened(want Desired) bool {
+// isFlattened reports whether the provider answers with the TXT records of the target in place of
+// the CNAME.
+func (z zoneView) isFlattened(want Desired) bool {
 	texts, key := z.setAt(want.Name, TXT).Values, z.Referenced.Keys[normalName(want.Content)]
 	return len(texts) > 0 && slices.Equal(slices.Sorted(slices.Values(texts)), slices.Sorted(slices.Values(key)))
 }
@@ -107,7 +107,7 @@ func (read ZoneRead) selector(purpose Purpose, label string, want Record) Select
 	switch {
 	case z.decideSelector(Desired{purpose, want}).action == Preserve:
 		return SelectorPropagated
-	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.besideCNAME(want.Name)) > 0:
+	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.valuesExceptCNAME(want.Name)) > 0:
 		return SelectorMismatch
 	default:
 		return SelectorMissing

@@ -37,28 +37,28 @@ func parseDMARC(text string) (map[string]string, bool) {
 // string.
 func ValidDMARC(text string) bool {
 	tags, ok := parseDMARC(text)
-	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
+	return ok && (isEnforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
 }
 
 // decideDMARC decides on the DMARC record. It preserves an existing record. If the DMARC record of
 // a parent domain applies, decideDMARC adds no record, because a new one could weaken the policy.
 func (z zoneView) decideDMARC(want Record) verdict {
-	alias := z.setAt(want.Name, CNAME).Values
+	aliasTargets := z.setAt(want.Name, CNAME).Values
 	// Receivers accept a record from a wildcard, so it counts here too.
 	records := filter(z.values(want.Name, TXT), isDMARC)
 	delegation := z.setAt(want.Name, NS).Values
 	inherited := z.inheritedTags()
 	switch {
-	case len(alias) > 0:
-		return preserve(ReasonDMARCAlias).observing(alias)
+	case len(aliasTargets) > 0:
+		return preserve(ReasonDMARCAlias).withObserved(aliasTargets)
 	case len(records) > 1:
-		return conflict(ReasonDMARCMultiple).observing(records)
+		return conflict(ReasonDMARCMultiple).withObserved(records)
 	case len(records) == 1:
-		return decideExistingDMARC(records[0], want).observing(records)
+		return decideExistingDMARC(records[0], want).withObserved(records)
 	case len(inherited) > 0:
 		return preserve(ReasonDMARCInherited).withNoteIf(mayRejectUnsigned(inherited), NoteDMARCStrict)
 	case len(delegation) > 0:
-		return conflict(ReasonDMARCDelegated).observing(delegation)
+		return conflict(ReasonDMARCDelegated).withObserved(delegation)
 	default:
 		return create(want.Value())
 	}
@@ -73,17 +73,17 @@ func decideExistingDMARC(record string, want Record) verdict {
 	if record == want.Content {
 		reason = ReasonPresent
 	}
-	none := strings.EqualFold(tags["p"], "none")
-	return preserve(reason).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!none && !enforced(tags["p"]), NoteDMARCUnenforced)
+	isNone := strings.EqualFold(tags["p"], "none")
+	return preserve(reason).withNoteIf(mayRejectUnsigned(tags), NoteDMARCStrict).withNoteIf(!isNone && !isEnforced(tags["p"]), NoteDMARCUnenforced)
 }
 
 // mayRejectUnsigned reports whether receivers may reject mail that is sent before DKIM signing
 // starts.
 func mayRejectUnsigned(tags map[string]string) bool {
-	return enforced(tags["p"]) || enforced(tags["sp"]) || strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
+	return isEnforced(tags["p"]) || isEnforced(tags["sp"]) || strings.EqualFold(tags["adkim"], "s") || strings.EqualFold(tags["aspf"], "s")
 }
 
-func enforced(policy string) bool {
+func isEnforced(policy string) bool {
 	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
 }
 

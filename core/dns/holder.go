@@ -69,7 +69,7 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 	longest := 0
 	for _, p := range providers {
 		for _, pattern := range p.NameServers {
-			if matches(host, pattern) && len(pattern) > longest {
+			if matchesPattern(host, pattern) && len(pattern) > longest {
 				match, found, longest = p, true, len(pattern)
 			}
 		}
@@ -77,8 +77,9 @@ func providerOf(host string, providers []Provider) (match Provider, found bool) 
 	return match, found
 }
 
-// matches reports whether a name server matches a pattern: a host name, or "*." and a suffix.
-func matches(host, pattern string) bool {
+// matchesPattern reports whether a name server matches a pattern: a host name, or "*." and a
+// suffix.
+func matchesPattern(host, pattern string) bool {
 	host, pattern = normalName(host), normalName(pattern)
 	if end, wild := strings.CutPrefix(pattern, "*"); wild {
 		return strings.HasPrefix(end, ".") && strings.HasSuffix(host, end) && len(host) > len(end)
@@ -130,8 +131,8 @@ const (
 	NoConnection Standing = "no_connection"
 )
 
-// Unread reports whether the provider's records are unknown.
-func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
+// RecordsUnknown reports whether the provider's records are unknown.
+func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority lists the standings that do not allow a write. FindHolder reports the first of
 // them that a connection has. Standings that leave open whether the connection has access to the

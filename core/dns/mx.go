@@ -33,31 +33,31 @@ type exchanges struct {
 }
 
 func (z zoneView) groupExchanges(values []string, want Record) exchanges {
-	var x exchanges
+	var groups exchanges
 	for _, value := range values {
 		_, host, ok := parseMX(value)
 		_, managed := z.findWritten(Inbound, value)
 		switch {
 		case ok && host == "":
-			x.null = true
+			groups.null = true
 		case ok && want.Content != "" && sameName(host, want.Content):
-			x.desired = append(x.desired, value)
+			groups.desired = append(groups.desired, value)
 		case ok && z.isVerificationHost(host):
-			x.leftover = append(x.leftover, value)
+			groups.leftover = append(groups.leftover, value)
 		case ok && (managed || z.isPlatformHost(host, want.Content)):
-			x.stale, x.managed = append(x.stale, value), x.managed || managed
+			groups.stale, groups.managed = append(groups.stale, value), groups.managed || managed
 		default:
-			x.foreign = append(x.foreign, value)
-			x.broken = x.broken || !ok || z.Referenced.Exchanges[host] != "" || isAddress(host)
+			groups.foreign = append(groups.foreign, value)
+			groups.broken = groups.broken || !ok || z.Referenced.Exchanges[host] != "" || isAddress(host)
 		}
 	}
-	return x
+	return groups
 }
 
 // isVerificationHost reports whether an MX host only proves ownership, to this tenant or to an
 // earlier tenant. An MX record with such a host receives no mail.
 func (z zoneView) isVerificationHost(host string) bool {
-	return below(host, z.hosts.Verification) ||
+	return endsWithAny(host, z.hosts.Verification) ||
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
@@ -66,7 +66,7 @@ func (z zoneView) isVerificationHost(host string) bool {
 func (z zoneView) isPlatformHost(host, desired string) bool {
 	desiredLabel, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
-	return z.hosts.servesDomain(host, z.Domain) || desired != "" && label == desiredLabel && below(host, z.hosts.Exchanges)
+	return z.hosts.servesDomain(host, z.Domain) || desired != "" && label == desiredLabel && endsWithAny(host, z.hosts.Exchanges)
 }
 
 func isAddress(host string) bool {
@@ -78,46 +78,46 @@ func isAddress(host string) bool {
 // Until then, decideMX only detects conflicts.
 func (z zoneView) decideMX(want Record) verdict {
 	values := z.setAt(want.Name, MX).Values
-	if z.aliased() {
-		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
+	if z.domainIsCNAME() {
+		return blockingConflict(ReasonAliasAtDomain).withObserved(z.setAt(z.Domain, CNAME).Values)
 	}
-	x := z.groupExchanges(values, want)
-	return z.decideExchanges(x, want).observing(values)
+	groups := z.groupExchanges(values, want)
+	return z.decideExchanges(groups, want).withObserved(values)
 }
 
-func (z zoneView) decideExchanges(x exchanges, want Record) verdict {
+func (z zoneView) decideExchanges(groups exchanges, want Record) verdict {
 	switch {
-	case x.null:
-		return blocked(ReasonMXNull)
-	case len(x.foreign) > 0 && len(x.desired) > 0:
+	case groups.null:
+		return blockingConflict(ReasonMXNull)
+	case len(groups.foreign) > 0 && len(groups.desired) > 0:
 		return conflict(ReasonMXMixed)
-	case x.broken:
-		return blocked(ReasonMXBroken)
-	case len(x.foreign) > 0:
-		return blocked(ReasonMXOther)
+	case groups.broken:
+		return blockingConflict(ReasonMXBroken)
+	case len(groups.foreign) > 0:
+		return blockingConflict(ReasonMXOther)
 	case want.Content == "":
 		return preserve(ReasonPresent)
-	case len(x.stale) > 0 || len(x.leftover) > 0:
-		return replaceEarlier(x, want)
-	case len(x.desired) == 0:
+	case len(groups.stale) > 0 || len(groups.leftover) > 0:
+		return replaceEarlierHosts(groups, want)
+	case len(groups.desired) == 0:
 		return create(want.Value())
 	default:
-		return preserve(ReasonPresent).withNoteIf(!slices.Contains(x.desired, want.Value()), NoteMXPreference)
+		return preserve(ReasonPresent).withNoteIf(!slices.Contains(groups.desired, want.Value()), NoteMXPreference)
 	}
 }
 
-// replaceEarlier replaces the platform's earlier hosts and removes verification records.
+// replaceEarlierHosts replaces the platform's earlier hosts and removes verification records.
 // Verification records are no longer needed then, because the platform specifies the desired record
 // only after verification.
-func replaceEarlier(x exchanges, want Record) verdict {
+func replaceEarlierHosts(groups exchanges, want Record) verdict {
 	reason := ReasonMXMigration
-	if x.managed {
+	if groups.managed {
 		reason = ReasonOwnSuperseded
 	}
-	v := update(reason, slices.Concat(x.stale, x.leftover))
-	if len(x.desired) == 0 {
+	v := update(reason, slices.Concat(groups.stale, groups.leftover))
+	if len(groups.desired) == 0 {
 		v.add = []string{want.Value()}
 	}
-	v.optional = len(x.desired) > 0 && len(x.stale) == 0
+	v.optional = len(groups.desired) > 0 && len(groups.stale) == 0
 	return v
 }

@@ -75,9 +75,9 @@ func (s Signing) Wanted() []Desired {
 	return records
 }
 
-// Verification returns the record that proves ownership, or false if the platform offers none. It
-// prefers a TXT record, because that does not affect mail.
-func Verification(offered []Record) (Record, bool) {
+// VerificationRecord returns the record that proves ownership, or false if the platform offers
+// none. It prefers a TXT record, because that does not affect mail.
+func VerificationRecord(offered []Record) (Record, bool) {
 	for _, r := range offered {
 		if r.Type == TXT {
 			return r, true
@@ -89,12 +89,12 @@ func Verification(offered []Record) (Record, bool) {
 	return Record{}, false
 }
 
-// Desire returns the records that a domain must have, ordered by purpose. It omits records that the
-// platform has not specified yet.
-func Desire(domain string, o Offer) []Desired {
+// DesiredRecords returns the records that a domain must have, ordered by purpose. It omits records
+// that the platform has not specified yet.
+func DesiredRecords(domain string, o Offer) []Desired {
 	var desired []Desired
-	want := func(p Purpose, r Record, found bool) {
-		if !found || r.Content == "" || !inDomain(r.Name, domain) {
+	addDesired := func(p Purpose, r Record, found bool) {
+		if !found || r.Content == "" || !isInDomain(r.Name, domain) {
 			return
 		}
 		if r.TTL <= 0 {
@@ -103,29 +103,29 @@ func Desire(domain string, o Offer) []Desired {
 		r.Name = normalName(r.Name)
 		desired = append(desired, Desired{p, r})
 	}
-	proof, found := Verification(o.Verification)
-	want(Ownership, proof, found && proof.Type == TXT)
-	mx, found := o.exchange(domain)
-	want(Inbound, mx, found)
-	spf, found := o.service(TXT, domain, isSPF)
-	want(Sending, spf, found)
-	auto, found := o.service(CNAME, "autodiscover."+domain, anyContent)
-	want(Autodiscover, auto, found)
-	want(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: o.policy()}, true)
-	want(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
-	want(Selector2, o.Signing.Selector2, o.Signing.Selector2.Type == CNAME)
+	proof, found := VerificationRecord(o.Verification)
+	addDesired(Ownership, proof, found && proof.Type == TXT)
+	mx, found := o.mxRecord(domain)
+	addDesired(Inbound, mx, found)
+	spf, found := o.serviceRecord(TXT, domain, isSPF)
+	addDesired(Sending, spf, found)
+	autodiscover, found := o.serviceRecord(CNAME, "autodiscover."+domain, anyContent)
+	addDesired(Autodiscover, autodiscover, found)
+	addDesired(Policy, Record{Type: TXT, Name: "_dmarc." + domain, Content: o.dmarcRecord()}, true)
+	addDesired(Selector1, o.Signing.Selector1, o.Signing.Selector1.Type == CNAME)
+	addDesired(Selector2, o.Signing.Selector2, o.Signing.Selector2.Type == CNAME)
 	return desired
 }
 
-func (o Offer) policy() string {
+func (o Offer) dmarcRecord() string {
 	if o.Policy != "" {
 		return o.Policy
 	}
 	return DefaultPolicy
 }
 
-// exchange returns the platform's preferred MX record for a domain.
-func (o Offer) exchange(domain string) (best Record, found bool) {
+// mxRecord returns the platform's preferred MX record for a domain.
+func (o Offer) mxRecord(domain string) (best Record, found bool) {
 	for _, r := range o.Service {
 		if r.Type == MX && sameName(r.Name, domain) && (!found || r.Preference < best.Preference) {
 			best, found = r, true
@@ -134,7 +134,7 @@ func (o Offer) exchange(domain string) (best Record, found bool) {
 	return best, found
 }
 
-func (o Offer) service(recordType Type, name string, matches func(string) bool) (Record, bool) {
+func (o Offer) serviceRecord(recordType Type, name string, matches func(string) bool) (Record, bool) {
 	for _, r := range o.Service {
 		if r.Type == recordType && sameName(r.Name, name) && matches(r.Content) {
 			return r, true
@@ -145,14 +145,14 @@ func (o Offer) service(recordType Type, name string, matches func(string) bool) 
 
 func anyContent(string) bool { return true }
 
-// inDomain reports whether a name is the domain or below the domain. Desire omits all other names,
-// so that a plan never changes names outside the domain.
-func inDomain(name, domain string) bool {
+// isInDomain reports whether a name is the domain or below the domain. DesiredRecords omits all
+// other names, so that a plan never changes names outside the domain.
+func isInDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }
 
-// below reports whether a name ends with one of the suffixes.
-func below(name string, suffixes []string) bool {
+// endsWithAny reports whether a name ends with one of the suffixes.
+func endsWithAny(name string, suffixes []string) bool {
 	name = normalName(name)
 	for _, suffix := range suffixes {
 		if strings.HasSuffix(name, suffix) {
@@ -170,7 +170,7 @@ var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
 // itself contains hyphens, the platform removes them and adds a suffix. A label without a suffix
 // belongs to a domain without hyphens.
 func (p PlatformHosts) servesDomain(host, domain string) bool {
-	if !below(host, p.Exchanges) {
+	if !endsWithAny(host, p.Exchanges) {
 		return false
 	}
 	label, _, _ := strings.Cut(normalName(host), ".")
@@ -185,7 +185,7 @@ func (p PlatformHosts) servesDomain(host, domain string) bool {
 // signingTenant returns the name of the tenant in a DKIM target of the platform, and "" for any
 // other name.
 func (p PlatformHosts) signingTenant(target string) string {
-	if !below(target, p.Signers) {
+	if !endsWithAny(target, p.Signers) {
 		return ""
 	}
 	_, rest, found := strings.Cut(normalName(target), "._domainkey.")

@@ -33,11 +33,11 @@ func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
 		record(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1, 3600),
 		record(dns.Selector2, dns.CNAME, "selector2._domainkey.a.test", target2, 60),
 	}
-	if diff := cmp.Diff(want, dns.Desire("a.test", o)); diff != "" {
+	if diff := cmp.Diff(want, dns.DesiredRecords("a.test", o)); diff != "" {
 		t.Error(diff)
 	}
 	t.Run("leaves out records that the platform has not specified", func(t *testing.T) {
-		got := dns.Desire("a.test", dns.Offer{Verification: offered[:1], Policy: "v=DMARC1; p=none; rua=mailto:x@ours.test"})
+		got := dns.DesiredRecords("a.test", dns.Offer{Verification: offered[:1], Policy: "v=DMARC1; p=none; rua=mailto:x@ours.test"})
 		if len(got) != 1 || got[0].Purpose != dns.Policy || got[0].Content != "v=DMARC1; p=none; rua=mailto:x@ours.test" {
 			t.Fatalf("got %+v", got)
 		}
@@ -47,7 +47,7 @@ func TestDesireTakesOnlyTheRecordsOfTheDomain(t *testing.T) {
 			Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey.ba.test", Content: target1},
 			Selector2: dns.Record{Type: dns.TXT, Name: "selector2._domainkey.a.test", Content: target2},
 		}}
-		if got := dns.Desire("a.test", o); len(got) != 1 {
+		if got := dns.DesiredRecords("a.test", o); len(got) != 1 {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -64,7 +64,7 @@ func TestVerificationPrefersTheTextRecord(t *testing.T) {
 		{"nothing", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, ok := dns.Verification(tt.offered); got.Type != tt.want || ok != (tt.want != "") {
+			if got, ok := dns.VerificationRecord(tt.offered); got.Type != tt.want || ok != (tt.want != "") {
 				t.Fatalf("got %+v, %v", got, ok)
 			}
 		})

@@ -80,31 +80,31 @@ type Plan struct {
 // plan has a conflict, which a person must resolve.
 func NewPlan(o Offer, read ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: read.Domain, Zone: read.Zone, Reliable: read.Complete, Reason: read.Reason, At: read.At,
-		Desired: Desire(read.Domain, o), Observed: observed(read)}
+		Desired: DesiredRecords(read.Domain, o), Observed: observedSets(read)}
 	z := zoneView{ZoneRead: read, managed: managed, offered: o.Verification, hosts: o.Hosts}
 	if !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Inbound }) {
 		if v := z.decideMX(Record{Type: MX, Name: read.Domain}); v.action == Conflict {
-			p.add(Desired{Inbound, Record{Type: MX, Name: read.Domain}}, v)
+			p.addItem(Desired{Inbound, Record{Type: MX, Name: read.Domain}}, v)
 		}
 	}
 	if p.Incomplete() {
 		if v := z.decideEarlySPF(); v.blocking {
-			p.add(Desired{Sending, Record{Type: TXT, Name: read.Domain}}, v)
+			p.addItem(Desired{Sending, Record{Type: TXT, Name: read.Domain}}, v)
 		}
 	}
 	for _, want := range earlySelectors(read.Domain, o.Signing) {
 		if v := z.decideEarlySelector(want); v.blocking {
-			p.add(want, v)
+			p.addItem(want, v)
 		}
 	}
 	for _, want := range p.Desired {
 		v := z.decide(want)
 		writes := v.action == Create || v.action == Update
 		if writes {
-			p.change(z.setAt(want.Name, want.Type), want.TTL, v)
+			p.addChange(z.setAt(want.Name, want.Type), want.TTL, v)
 			p.addWrites(want, v)
 		}
-		p.add(want, v.withNoteIf(writes && z.wildcard(want.Name), NoteWildcard).
+		p.addItem(want, v.withNoteIf(writes && z.hasWildcardAnswer(want.Name), NoteWildcard).
 			withNoteIf(writes && want.Type == TXT && p.textSize(want.Record) > largeTXT, NoteTXTLarge))
 	}
 	return p
@@ -146,14 +146,14 @@ func (z zoneView) decideOwnership(want Record) verdict {
 		return managed
 	})
 	switch {
-	case z.aliased():
-		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
+	case z.domainIsCNAME():
+		return blockingConflict(ReasonAliasAtDomain).withObserved(z.setAt(z.Domain, CNAME).Values)
 	case slices.Contains(texts, want.Content):
-		return preserve(ReasonPresent).observing(alike)
+		return preserve(ReasonPresent).withObserved(alike)
 	case len(stale) > 0:
-		return update(ReasonOwnSuperseded, stale, want.Content).observing(alike)
+		return update(ReasonOwnSuperseded, stale, want.Content).withObserved(alike)
 	default:
-		return create(want.Content).observing(alike)
+		return create(want.Content).withObserved(alike)
 	}
 }
 
@@ -161,20 +161,20 @@ func (z zoneView) decideOwnership(want Record) verdict {
 // some mail clients use it.
 func (z zoneView) decideAutodiscover(want Record) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
-	all := slices.Concat(targets, z.besideCNAME(want.Name))
+	existing := slices.Concat(targets, z.valuesExceptCNAME(want.Name))
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
-		return preserve(ReasonPresent).observing(targets)
-	case len(all) == 0:
+		return preserve(ReasonPresent).withObserved(targets)
+	case len(existing) == 0:
 		return create(want.Value())
-	case z.allManaged(Autodiscover, all):
-		return update(ReasonOwnSuperseded, targets, want.Value()).observing(all)
+	case z.allManaged(Autodiscover, existing):
+		return update(ReasonOwnSuperseded, targets, want.Value()).withObserved(existing)
 	default:
-		return conflict(ReasonAutodiscoverTaken).observing(all)
+		return conflict(ReasonAutodiscoverTaken).withObserved(existing)
 	}
 }
 
-func (p *Plan) add(want Desired, v verdict) {
+func (p *Plan) addItem(want Desired, v verdict) {
 	item := Item{Purpose: want.Purpose, Action: v.action, Type: want.Type, Name: want.Name, Observed: v.observed,
 		Reason: v.reason, Notes: v.notes, Blocking: v.blocking, Optional: v.optional}
 	if want.Content != "" {
@@ -186,10 +186,10 @@ func (p *Plan) add(want Desired, v verdict) {
 	p.Items = append(p.Items, item)
 }
 
-// change adds a verdict's edit to the change of the record set current. An existing set keeps its
-// TTL. A set that a wildcard produced does not exist in the zone, so the change writes all its
+// addChange adds a verdict's edit to the change of the record set current. An existing set keeps
+// its TTL. A set that a wildcard produced does not exist in the zone, so the change writes all its
 // values.
-func (p *Plan) change(current RRSet, ttl int, v verdict) {
+func (p *Plan) addChange(current RRSet, ttl int, v verdict) {
 	i := slices.IndexFunc(p.Changes, func(c Change) bool { return c.After.Type == current.Type && sameName(c.After.Name, current.Name) })
 	if i < 0 {
 		after := current

@@ -78,11 +78,11 @@ func (n Note) Explain() string { return noteSentences[n] }
 
 // Explain returns the item's reason and notes as sentences for the domain's owner.
 func (i Item) Explain() string {
-	all := i.Reason.Explain()
+	sentences := i.Reason.Explain()
 	for _, n := range i.Notes {
-		all += " " + n.Explain()
+		sentences += " " + n.Explain()
 	}
-	return all
+	return sentences
 }
 
 // Reasons returns all reasons that an item may have, sorted.

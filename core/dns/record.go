@@ -10,7 +10,7 @@
 //
 //   - record.go: records and record sets, and the text of TXT records.
 //   - zoneread.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
-//   - offer.go: Offer, and Desire, which derives the records that a domain must have.
+//   - offer.go: Offer, and DesiredRecords, which derives the records that a domain must have.
 //   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
 //   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spfparse.go parses
 //     SPF records and spftree.go counts their lookups.
@@ -18,7 +18,7 @@
 //   - reasons.go: the reasons and notes of a plan, as words and as sentences.
 //   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.
-//   - write.go: Write, a request that changed a zone, and Resolve for unknown outcomes.
+//   - write.go: Write, a request that changed a zone, and ResolveWrites for unknown outcomes.
 //   - undo.go: Undo, the plan that undoes the writes of a run.
 //   - holder.go: the provider of a zone, and the account's access to it.
 //   - automation.go: whether the service can write a plan, and what a person must do if not.

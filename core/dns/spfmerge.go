@@ -13,24 +13,24 @@ const longSPF = 450
 // decideSPF decides on the SPF record. A domain may have only one SPF record, so decideSPF adds the
 // platform's terms to an existing one.
 func (z zoneView) decideSPF(want Record) verdict {
-	if z.aliased() {
-		return blocked(ReasonAliasAtDomain).observing(z.setAt(z.Domain, CNAME).Values)
+	if z.domainIsCNAME() {
+		return blockingConflict(ReasonAliasAtDomain).withObserved(z.setAt(z.Domain, CNAME).Values)
 	}
 	records := filter(z.setAt(want.Name, TXT).Values, isSPF)
 	desired, ok := parseSPF(want.Content)
 	switch {
 	case !ok:
-		return blocked(ReasonSPFSyntax).observing(records)
+		return blockingConflict(ReasonSPFSyntax).withObserved(records)
 	case len(records) == 0:
 		return z.checkLimits(desired, desired, create(want.Content))
 	case len(slices.Compact(slices.Clone(records))) > 1:
-		return blocked(ReasonSPFMultiple).observing(records)
+		return blockingConflict(ReasonSPFMultiple).withObserved(records)
 	}
 	v := z.decideExistingSPF(records[0], desired)
 	if v.action == Preserve && len(records) > 1 {
 		v = update(ReasonSPFDuplicates, records[:1], records[0])
 	}
-	return v.observing(records)
+	return v.withObserved(records)
 }
 
 // decideEarlySPF decides on the existing SPF records while the platform's record is not known. It
@@ -40,44 +40,44 @@ func (z zoneView) decideEarlySPF() verdict {
 	records := filter(z.setAt(z.Domain, TXT).Values, isSPF)
 	distinct := slices.Compact(slices.Clone(records))
 	switch {
-	case z.aliased(), len(distinct) == 0: // decideMX reports an alias
+	case z.domainIsCNAME(), len(distinct) == 0: // decideMX reports an alias
 		return verdict{}
 	case len(distinct) > 1:
-		return blocked(ReasonSPFMultiple).observing(records)
+		return blockingConflict(ReasonSPFMultiple).withObserved(records)
 	}
-	have, ok := parseSPF(distinct[0])
+	existing, ok := parseSPF(distinct[0])
 	if !ok {
-		return blocked(ReasonSPFSyntax).observing(records)
+		return blockingConflict(ReasonSPFSyntax).withObserved(records)
 	}
 	if _, managed := z.findWritten(Sending, distinct[0]); managed {
 		return verdict{} // a record that tenantry wrote is replaced in any case
 	}
-	if v, ok := mergeConflict(have); !ok && v.blocking {
-		return v.observing(records)
+	if v, ok := mergeConflict(existing); !ok && v.blocking {
+		return v.withObserved(records)
 	}
 	// A record that needs too many lookups needs no fewer with the platform's terms.
-	if v := z.checkLimits(have, have, preserve(ReasonPresent)); v.blocking {
-		return v.observing(records)
+	if v := z.checkLimits(existing, existing, preserve(ReasonPresent)); v.blocking {
+		return v.withObserved(records)
 	}
 	return verdict{}
 }
 
 // decideExistingSPF decides on the only existing SPF record.
 func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
-	have, ok := parseSPF(text)
+	existing, ok := parseSPF(text)
 	if !ok {
-		return blocked(ReasonSPFSyntax)
+		return blockingConflict(ReasonSPFSyntax)
 	}
-	missing, negated := missingTerms(have, desired)
+	missing, negated := missingTerms(existing, desired)
 	switch {
 	case negated:
-		return blocked(ReasonSPFNegated)
+		return blockingConflict(ReasonSPFNegated)
 	case len(missing) == 0:
-		return z.checkLimits(have, desired, preserve(ReasonPresent))
-	case z.coveredIndirectly(have, missing):
-		return z.checkLimits(have, desired, preserve(ReasonSPFIndirect))
+		return z.checkLimits(existing, desired, preserve(ReasonPresent))
+	case z.coveredIndirectly(existing, missing):
+		return z.checkLimits(existing, desired, preserve(ReasonSPFIndirect))
 	}
-	base, reason := have, ReasonSPFMerged
+	base, reason := existing, ReasonSPFMerged
 	if w, managed := z.findWritten(Sending, text); managed {
 		// tenantry wrote this record, so the record can be replaced. If the earlier write replaced
 		// a foreign SPF record, the new record is that foreign record with the missing terms.
@@ -101,16 +101,16 @@ func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 // mergeConflict returns a conflict and false if terms must not be added to the record, otherwise
 // true.
 func mergeConflict(r spfRecord) (verdict, bool) {
-	all := r.first("all")
-	if all == nil {
+	allTerm := r.first("all")
+	if allTerm == nil {
 		return verdict{}, true
 	}
 	mechanisms := filter(r.mechanismNames(), func(name string) bool { return name != "all" })
 	switch {
-	case all.qualifier == '+':
+	case allTerm.qualifier == '+':
 		return conflict(ReasonSPFPermissive), false
-	case all.qualifier == '-' && len(mechanisms) == 0:
-		return blocked(ReasonSPFNoMail), false
+	case allTerm.qualifier == '-' && len(mechanisms) == 0:
+		return blockingConflict(ReasonSPFNoMail), false
 	default:
 		return verdict{}, true
 	}
@@ -120,7 +120,7 @@ func mergeConflict(r spfRecord) (verdict, bool) {
 func (r spfRecord) mechanismNames() []string {
 	var names []string
 	for _, t := range r.reachableTerms() {
-		if !t.modifier {
+		if !t.isModifier {
 			names = append(names, t.name)
 		}
 	}
@@ -132,11 +132,11 @@ func (r spfRecord) mechanismNames() []string {
 // platform's mail fail.
 func missingTerms(existing, desired spfRecord) (missing []string, negated bool) {
 	for _, t := range desired.reachableTerms() {
-		if t.modifier || t.is("all") {
+		if t.isModifier || t.is("all") {
 			continue
 		}
 		reachableTerms := existing.reachableTerms()
-		i := slices.IndexFunc(reachableTerms, func(h spfTerm) bool { return !h.modifier && h.key() == t.key() })
+		i := slices.IndexFunc(reachableTerms, func(h spfTerm) bool { return !h.isModifier && h.key() == t.key() })
 		switch {
 		case i < 0:
 			missing = append(missing, t.name+termArgument(t))
@@ -155,10 +155,10 @@ func termArgument(t spfTerm) string {
 }
 
 // coveredIndirectly reports whether the names that a record references cover all missing terms.
-func (z zoneView) coveredIndirectly(have spfRecord, missing []string) bool {
+func (z zoneView) coveredIndirectly(existing spfRecord, missing []string) bool {
 	return !slices.ContainsFunc(missing, func(word string) bool {
 		t, ok := parseTerm(word)
-		return !ok || !t.is("include") || !spfTree(z.Referenced.SPF).reaches(have, t)
+		return !ok || !t.is("include") || !spfTree(z.Referenced.SPF).reaches(existing, t)
 	})
 }
 
@@ -190,19 +190,19 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	foreignUnknown := cost.unknown && !z.onlyPlatformUnknown(r, desired)
 	switch {
 	case cost.lookups > maxLookups:
-		return blocked(ReasonSPFLookups)
+		return blockingConflict(ReasonSPFLookups)
 	case foreignUnknown && v.action == Update:
-		return blocked(ReasonSPFUnknown)
+		return blockingConflict(ReasonSPFUnknown)
 	}
-	all := r.first("all")
+	allTerm := r.first("all")
 	return v.withNoteIf(foreignUnknown, NoteSPFUnknown).
 		withNoteIf(cost.lookups >= maxLookups-1, NoteSPFNearLimit).
 		withNoteIf(cost.void > maxVoid, NoteSPFVoid).
 		withNoteIf(cost.broken, NoteSPFBroken).
 		withNoteIf(len(r.text) > longSPF, NoteSPFLong).
 		withNoteIf(r.first("ptr") != nil, NoteSPFPtr).
-		withNoteIf(all != nil && all.qualifier == '?', NoteSPFNeutral).
-		withNoteIf(all != nil && all.qualifier == '+', NoteSPFPermissive)
+		withNoteIf(allTerm != nil && allTerm.qualifier == '?', NoteSPFNeutral).
+		withNoteIf(allTerm != nil && allTerm.qualifier == '+', NoteSPFPermissive)
 }
 
 // onlyPlatformUnknown reports whether the platform's own record references all names that could not

@@ -19,11 +19,11 @@ func isSPF(text string) bool {
 
 // spfTerm is one term of an SPF record.
 type spfTerm struct {
-	offset    int
-	qualifier byte   // + - ~ ?, of a mechanism only
-	name      string // lower case
-	value     string // as written, without a leading : or =; of a and mx it may begin with /
-	modifier  bool
+	offset     int
+	qualifier  byte   // + - ~ ?, of a mechanism only
+	name       string // lower case
+	value      string // as written, without a leading : or =; of a and mx it may begin with /
+	isModifier bool
 }
 
 // key returns a string that is equal for equivalent terms.
@@ -34,7 +34,7 @@ func (t spfTerm) key() string {
 // is reports whether the term is the mechanism or modifier with this name. For the term "all=x" and
 // the name "all" it returns false, because "all=x" is not the mechanism but an unknown modifier.
 func (t spfTerm) is(name string) bool {
-	return t.name == name && t.modifier == (name == "redirect" || name == "exp")
+	return t.name == name && t.isModifier == (name == "redirect" || name == "exp")
 }
 
 // spfRecord is a parsed SPF record. Edits change its text in place, so all other terms keep every
@@ -60,7 +60,7 @@ func parseSPF(text string) (spfRecord, bool) {
 			end = offset + i
 		}
 		t, ok := parseTerm(text[offset:end])
-		if !ok || (t.modifier && (t.is("redirect") || t.is("exp")) && r.first(t.name) != nil) {
+		if !ok || (t.isModifier && (t.is("redirect") || t.is("exp")) && r.first(t.name) != nil) {
 			return r, false
 		}
 		t.offset = offset
@@ -76,26 +76,26 @@ func parseTerm(word string) (spfTerm, bool) {
 	if signed {
 		t.qualifier, word = word[0], word[1:]
 	}
-	end := strings.IndexFunc(word, func(r rune) bool { return !nameRune(r) })
+	end := strings.IndexFunc(word, func(r rune) bool { return !isNameRune(r) })
 	if end < 0 {
 		end = len(word)
 	}
 	t.name = strings.ToLower(word[:end])
 	rest := word[end:]
 	if strings.HasPrefix(rest, "=") {
-		t.modifier, t.value = true, rest[1:]
-		return t, !signed && modifierOK(t)
+		t.isModifier, t.value = true, rest[1:]
+		return t, !signed && validModifier(t)
 	}
 	t.value = strings.TrimPrefix(rest, ":")
-	return t, mechanismOK(t.name, rest)
+	return t, validMechanism(t.name, rest)
 }
 
-func nameRune(r rune) bool {
+func isNameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
 }
 
-// modifierOK reports whether a modifier conforms to RFC 7208.
-func modifierOK(t spfTerm) bool {
+// validModifier reports whether a modifier conforms to RFC 7208.
+func validModifier(t spfTerm) bool {
 	if t.name == "" || !isLetter(t.name[0]) {
 		return false
 	}
@@ -107,8 +107,8 @@ func modifierOK(t spfTerm) bool {
 
 func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 
-// mechanismOK reports whether a mechanism's argument, with its : or /, conforms to RFC 7208.
-func mechanismOK(name, rest string) bool {
+// validMechanism reports whether a mechanism's argument, with its : or /, conforms to RFC 7208.
+func validMechanism(name, rest string) bool {
 	value, colon := strings.CutPrefix(rest, ":")
 	switch name {
 	case "all":

@@ -35,7 +35,7 @@ func (t spfTree) cost(r spfRecord) spfCost {
 func (t spfTree) count(r spfRecord, path []string, total *spfCost) {
 	for _, term := range r.reachableTerms() {
 		switch {
-		case term.modifier:
+		case term.isModifier:
 		case term.is("include"):
 			t.follow(term.value, path, total)
 		case term.is("a"), term.is("mx"), term.is("ptr"), term.is("exists"):

@@ -91,9 +91,10 @@ func firstMatch(texts []string, matches func(string) bool) string {
 	return Missing
 }
 
-// Merge returns a domain's status after a read. An incomplete read may show the answer of a single
-// server. Merge therefore takes from an incomplete read only the values that were missing before.
-func Merge(earlier, seen Status, complete bool) Status {
+// MergeStatus returns a domain's status after a read. An incomplete read may show the answer of a
+// single server. MergeStatus therefore takes from an incomplete read only the values that were
+// missing before.
+func MergeStatus(earlier, seen Status, complete bool) Status {
 	if complete {
 		return seen
 	}
@@ -124,7 +125,7 @@ const (
 	SoundnessWrong
 )
 
-func soundness(right bool) Soundness {
+func soundnessOf(right bool) Soundness {
 	if right {
 		return SoundnessRight
 	}
@@ -136,15 +137,15 @@ func soundness(right bool) Soundness {
 // read must include the names that an SPF record references; see ZoneRead.Needs.
 func ReadSoundness(read ZoneRead, o Offer) (spf, dkim, mx Soundness) {
 	z := zoneView{ZoneRead: read, offered: o.Verification, hosts: o.Hosts}
-	if want, named := o.exchange(read.Domain); named {
-		x := z.groupExchanges(z.setAt(read.Domain, MX).Values, want)
-		mx = soundness(len(x.desired)+len(x.stale) > 0)
+	if want, specified := o.mxRecord(read.Domain); specified {
+		groups := z.groupExchanges(z.setAt(read.Domain, MX).Values, want)
+		mx = soundnessOf(len(groups.desired)+len(groups.stale) > 0)
 	}
 	if o.Signing.Selector1.Content != "" && o.Signing.Selector2.Content != "" {
 		selector1, selector2 := ReadSelectors(read, o.Signing)
-		dkim = soundness(selector1 == SelectorPropagated && selector2 == SelectorPropagated)
+		dkim = soundnessOf(selector1 == SelectorPropagated && selector2 == SelectorPropagated)
 	}
-	if want, named := o.service(TXT, read.Domain, isSPF); named {
+	if want, specified := o.serviceRecord(TXT, read.Domain, isSPF); specified {
 		spf = z.spfSoundness(want)
 	}
 	return spf, dkim, mx
@@ -161,17 +162,17 @@ func (z zoneView) spfSoundness(want Record) Soundness {
 	case len(records) != 1:
 		return SoundnessWrong
 	}
-	have, ok := parseSPF(records[0])
+	existing, ok := parseSPF(records[0])
 	if !ok {
 		return SoundnessWrong
 	}
-	missing, negated := missingTerms(have, desired)
+	missing, negated := missingTerms(existing, desired)
 	switch {
 	case negated:
 		return SoundnessWrong
-	case len(missing) == 0 || z.coveredIndirectly(have, missing):
+	case len(missing) == 0 || z.coveredIndirectly(existing, missing):
 		return SoundnessRight
-	case spfTree(z.Referenced.SPF).cost(have).unknown:
+	case spfTree(z.Referenced.SPF).cost(existing).unknown:
 		return SoundnessUnknown
 	default:
 		return SoundnessWrong

@@ -121,7 +121,7 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 		{"the first read may be incomplete", dns.Status{}, nothing, false, nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := dns.Merge(tt.earlier, tt.seen, tt.complete); got != tt.want {
+			if got := dns.MergeStatus(tt.earlier, tt.seen, tt.complete); got != tt.want {
 				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}
 		})

@@ -45,7 +45,7 @@ type Undo struct {
 // replaced. Otherwise someone else has changed the value, and the undo does not touch it. The undo
 // keeps values that other people added.
 func NewUndo(current []RRSet, writes []Write) Undo {
-	u := undoing{sets: slices.Clone(current)}
+	u := undoPlanner{sets: slices.Clone(current)}
 	for _, w := range slices.Backward(writes) {
 		for _, c := range slices.Backward(w.Changes) {
 			u.undoChange(c, w.Written)
@@ -54,16 +54,16 @@ func NewUndo(current []RRSet, writes []Write) Undo {
 	return Undo{u.items, u.changes(current)}
 }
 
-// undoing is an Undo that is being planned. sets are the zone's record sets as they will be after
-// all items so far.
-type undoing struct {
+// undoPlanner is an Undo that is being planned. sets are the zone's record sets as they will be
+// after all items so far.
+type undoPlanner struct {
 	sets  []RRSet
 	items []UndoItem
 }
 
 // undoChange undoes one change of a write. It first undoes each value that the change added, then
 // the values that the change removed without a replacement.
-func (u *undoing) undoChange(c Change, written []Written) {
+func (u *undoPlanner) undoChange(c Change, written []Written) {
 	unchanged := Find(u.sets, c.After.Name, c.After.Type).Same(c.After)
 	var replaced []string
 	for _, w := range written {
@@ -79,7 +79,7 @@ func (u *undoing) undoChange(c Change, written []Written) {
 	}
 }
 
-func (u *undoing) undoValue(set RRSet, value, previous string) {
+func (u *undoPlanner) undoValue(set RRSet, value, previous string) {
 	current := Find(u.sets, set.Name, set.Type)
 	if value == previous {
 		return // the write only removed copies of this value, so there is nothing to restore
@@ -92,7 +92,7 @@ func (u *undoing) undoValue(set RRSet, value, previous string) {
 		if previous != "" {
 			item.Action = UndoRestore
 		}
-		u.put(current, replaceValues(current.Values, []string{value}, toRestore))
+		u.setValues(current, replaceValues(current.Values, []string{value}, toRestore))
 	case len(toRestore) == 0:
 		item.Action = UndoNothing
 	}
@@ -101,7 +101,7 @@ func (u *undoing) undoValue(set RRSet, value, previous string) {
 
 // restoreRemoved restores a value that was removed without a replacement. It does so only if nobody
 // changed the set after the removal.
-func (u *undoing) restoreRemoved(set RRSet, value string, unchanged bool) {
+func (u *undoPlanner) restoreRemoved(set RRSet, value string, unchanged bool) {
 	current := Find(u.sets, set.Name, set.Type)
 	item := UndoItem{Action: UndoLeave, Type: set.Type, Name: set.Name, Previous: value}
 	switch {
@@ -109,24 +109,24 @@ func (u *undoing) restoreRemoved(set RRSet, value string, unchanged bool) {
 		item.Action = UndoNothing
 	case unchanged:
 		item.Action = UndoRestore
-		u.put(current, append(slices.Clone(current.Values), value))
+		u.setValues(current, append(slices.Clone(current.Values), value))
 	}
 	u.items = append(u.items, item)
 }
 
-// put replaces the values of a record set.
-func (u *undoing) put(set RRSet, values []string) {
+// setValues replaces the values of a record set.
+func (u *undoPlanner) setValues(set RRSet, values []string) {
 	set.Values = values
 	u.sets = append(slices.DeleteFunc(u.sets, func(s RRSet) bool { return s.Type == set.Type && sameName(s.Name, set.Name) }), set)
 }
 
 // changes returns the changes that turn the current record sets into u.sets.
-func (u *undoing) changes(current []RRSet) []Change {
-	var all []Change
+func (u *undoPlanner) changes(current []RRSet) []Change {
+	var changes []Change
 	for _, after := range u.sets {
 		if before := Find(current, after.Name, after.Type); !before.Same(after) {
-			all = append(all, Change{Before: before, After: after})
+			changes = append(changes, Change{Before: before, After: after})
 		}
 	}
-	return all
+	return changes
 }

@@ -31,11 +31,11 @@ const attributionLimit = time.Hour
 // Resolution says which writes with an unknown outcome were made.
 type Resolution struct{ Made, Unmade []Write }
 
-// Resolve decides from the provider's record sets whether writes with an unknown outcome were made.
-// A write counts as made if it is at most attributionLimit old, and the zone has exactly the record
-// sets of the write, with their values and TTLs. Otherwise the values count as foreign, so that
-// tenantry does not replace a record that someone else may have published.
-func Resolve(openWrites []Write, current []RRSet, now time.Time) Resolution {
+// ResolveWrites decides from the provider's record sets whether writes with an unknown outcome were
+// made. A write counts as made if it is at most attributionLimit old, and the zone has exactly the
+// record sets of the write, with their values and TTLs. Otherwise the values count as foreign, so
+// that tenantry does not replace a record that someone else may have published.
+func ResolveWrites(openWrites []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution
 	for _, w := range openWrites {
 		if w.Confirmed || now.Sub(w.At) <= attributionLimit && w.isIn(current) {
@@ -57,9 +57,9 @@ func (w Write) isIn(current []RRSet) bool {
 
 // Written returns the values that the made writes added.
 func (r Resolution) Written() []Written {
-	var all []Written
+	var written []Written
 	for _, w := range r.Made {
-		all = append(all, w.Written...)
+		written = append(written, w.Written...)
 	}
-	return all
+	return written
 }

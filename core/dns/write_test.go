@@ -44,13 +44,13 @@ func TestResolveNeedsTheExactSetsOfAWrite(t *testing.T) {
 		{"all sets as written, but late", []dns.RRSet{auto, texts}, at.Add(time.Hour + time.Second), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := dns.Resolve([]dns.Write{w}, tt.held, tt.now)
+			r := dns.ResolveWrites([]dns.Write{w}, tt.held, tt.now)
 			if made := len(r.Made) == 1; made != tt.made || len(r.Made)+len(r.Unmade) != 1 || (len(r.Written()) == 2) != tt.made {
 				t.Errorf("got %+v", r)
 			}
 		})
 	}
-	if r := dns.Resolve([]dns.Write{{At: at}}, nil, at); len(r.Unmade) != 1 {
+	if r := dns.ResolveWrites([]dns.Write{{At: at}}, nil, at); len(r.Unmade) != 1 {
 		t.Errorf("a write of nothing: %+v", r)
 	}
 }

@@ -51,34 +51,34 @@ const (
 	causeOverlapped = "zone_changed_during_write"
 )
 
-// Changed returns the error of a write that was refused because the zone has changed since it was
-// planned. Nothing was written.
-func Changed() error {
+// ChangedError returns the error of a write that was refused because the zone has changed since it
+// was planned. Nothing was written.
+func ChangedError() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeChanged,
 		Detail: "the zone changed since it was planned; nothing was written"}
 }
 
-// NoZone returns the error for a zone to which the credential has no access.
-func NoZone() error {
+// NoZoneError returns the error for a zone to which the credential has no access.
+func NoZoneError() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: causeNoZone,
 		Detail: "the credential has no access to such a zone at the DNS provider"}
 }
 
-// Overlapped returns the error of a write that was made, although someone else changed the zone
-// between the last read and the write. The write may have overwritten a value that the other change
-// wrote.
-func Overlapped() error {
+// OverlappedError returns the error of a write that was made, although someone else changed the
+// zone between the last read and the write. The write may have overwritten a value that the other
+// change wrote.
+func OverlappedError() error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: causeOverlapped,
 		Detail: "the zone was changed by someone else during the write, so a value may be lost"}
 }
 
-// IsChanged reports whether err is or wraps an error of Changed.
+// IsChanged reports whether err is or wraps an error of ChangedError.
 func IsChanged(err error) bool { return hasCause(err, outcome.Refused, causeChanged) }
 
-// IsNoZone reports whether err is or wraps an error of NoZone.
+// IsNoZone reports whether err is or wraps an error of NoZoneError.
 func IsNoZone(err error) bool { return hasCause(err, outcome.Refused, causeNoZone) }
 
-// IsOverlapped reports whether err is or wraps an error of Overlapped.
+// IsOverlapped reports whether err is or wraps an error of OverlappedError.
 func IsOverlapped(err error) bool { return hasCause(err, outcome.Broken, causeOverlapped) }
 
 func hasCause(err error, kind outcome.Kind, cause string) bool {
@@ -88,9 +88,9 @@ func hasCause(err error, kind outcome.Kind, cause string) bool {
 
 // Outstanding returns the changes that are not made yet. It sets the Before of each of them to the
 // current record set. current holds the provider's current sets. Changes that are already made are
-// omitted, so that a write can be repeated. Outstanding fails with Changed if a set equals neither
-// Before nor After of its change, or if a CNAME would share its name with other records. The caller
-// must then write nothing.
+// omitted, so that a write can be repeated. Outstanding fails with ChangedError if a set equals
+// neither Before nor After of its change, or if a CNAME would share its name with other records.
+// The caller must then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	var outstanding []Change
 	for _, c := range changes {
@@ -104,18 +104,18 @@ func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 			c.Before = set
 			outstanding = append(outstanding, c)
 		default:
-			return nil, Changed()
+			return nil, ChangedError()
 		}
 	}
-	if !standsAlone(current, changes) {
-		return nil, Changed()
+	if !cnamesStandAlone(current, changes) {
+		return nil, ChangedError()
 	}
 	return outstanding, nil
 }
 
-// standsAlone reports whether each changed CNAME is the only record set at its name after the
+// cnamesStandAlone reports whether each changed CNAME is the only record set at its name after the
 // changes.
-func standsAlone(current []RRSet, changes []Change) bool {
+func cnamesStandAlone(current []RRSet, changes []Change) bool {
 	planned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {
 			return c.After.Type == s.Type && sameName(c.After.Name, s.Name)
@@ -147,11 +147,11 @@ func standsAlone(current []RRSet, changes []Change) bool {
 func CheckChanges(zone string, changes []Change) error {
 	for i, c := range changes {
 		set := c.After
-		apex := sameName(set.Name, zone)
+		atApex := sameName(set.Name, zone)
 		switch {
 		case !sameName(set.Name, c.Before.Name) || set.Type != c.Before.Type,
 			!set.InZone(zone),
-			set.Type == SOA || (apex && set.Type == NS),
+			set.Type == SOA || (atApex && set.Type == NS),
 			set.Type == CNAME && len(set.Values) > 1,
 			slices.ContainsFunc(changes[:i], func(o Change) bool {
 				return o.After.Type == set.Type && sameName(o.After.Name, set.Name)

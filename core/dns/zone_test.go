@@ -85,7 +85,7 @@ func TestCheckChangesRefusesChangesOutsideTheZone(t *testing.T) {
 }
 
 func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
-	for name, err := range map[string]error{"changed": dns.Changed(), "no zone": dns.NoZone()} {
+	for name, err := range map[string]error{"changed": dns.ChangedError(), "no zone": dns.NoZoneError()} {
 		wrapped := fmt.Errorf("call: %w", err)
 		if dns.IsChanged(wrapped) != (name == "changed") || dns.IsNoZone(wrapped) != (name == "no zone") || !outcome.ChangedNothing(wrapped) {
 			t.Errorf("%s is not recognized", name)

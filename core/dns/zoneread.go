@@ -37,13 +37,13 @@ type ZoneRead struct {
 	Referenced Referenced
 }
 
-// Asked returns the number of name servers that were queried.
-func (read ZoneRead) Asked() int {
+// ServersAsked returns the number of name servers that were queried.
+func (read ZoneRead) ServersAsked() int {
 	return read.countServers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
-// Agreeing returns the number of servers whose answers equal those of the majority.
-func (read ZoneRead) Agreeing() int {
+// ServersAgreeing returns the number of servers whose answers equal those of the majority.
+func (read ZoneRead) ServersAgreeing() int {
 	return read.countServers(func(n Server) bool { return n.Agrees })
 }
 
@@ -88,9 +88,9 @@ const ReasonProviderUnavailable = "provider_unavailable"
 // may be outdated.
 const ReasonRecursive = "recursive_only"
 
-// Silent reports whether no server of a delegated domain gave an authoritative answer. The cause
-// may then be the service's own network.
-func (read ZoneRead) Silent() bool {
+// AllServersSilent reports whether no server of a delegated domain gave an authoritative answer.
+// The cause may then be the service's own network.
+func (read ZoneRead) AllServersSilent() bool {
 	return !read.Complete && read.Reason != ReasonNotDelegated && read.countServers(func(n Server) bool { return n.State == ServerOK }) == 0
 }
 
@@ -204,7 +204,7 @@ func (read ZoneRead) needsExchanges(wanted []Desired) []string {
 	for _, value := range read.values(read.Domain, MX) {
 		_, host, ok := parseMX(value)
 		isDesired := slices.ContainsFunc(wanted, func(d Desired) bool { return d.Type == MX && sameName(d.Content, host) })
-		if ok && host != "" && !isAddress(host) && !isDesired && !below(host, neverExisting) && !slices.Contains(hosts, host) {
+		if ok && host != "" && !isAddress(host) && !isDesired && !endsWithAny(host, neverExisting) && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}

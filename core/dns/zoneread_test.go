@@ -42,10 +42,10 @@ func TestZoneReadCountsServers(t *testing.T) {
 		{Name: "ns1.test", State: dns.ServerOK, Agrees: true}, {Name: "ns2.test", State: dns.ServerOK},
 		{Name: "ns3.test", State: dns.ServerBlocked}, {Name: "ns4.test", State: dns.ServerUnreachable},
 	}}
-	if got := s.Asked(); got != 3 {
+	if got := s.ServersAsked(); got != 3 {
 		t.Errorf("asked %d", got)
 	}
-	if got := s.Agreeing(); got != 1 {
+	if got := s.ServersAgreeing(); got != 1 {
 		t.Errorf("agreeing %d", got)
 	}
 }
@@ -63,7 +63,7 @@ func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
 		"the parent zone does not delegate": {dns.ZoneRead{Reason: dns.ReasonNotDelegated}, false},
 		"the zero ZoneRead":                 {dns.ZoneRead{}, true},
 	} {
-		if got := tt.read.Silent(); got != tt.want {
+		if got := tt.read.AllServersSilent(); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

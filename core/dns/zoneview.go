@@ -32,23 +32,25 @@ func create(value string) verdict {
 	return verdict{action: Create, reason: ReasonMissing, add: []string{value}}
 }
 
-func update(why Reason, remove []string, add ...string) verdict {
-	return verdict{action: Update, reason: why, remove: remove, add: add}
+func update(reason Reason, remove []string, add ...string) verdict {
+	return verdict{action: Update, reason: reason, remove: remove, add: add}
 }
 
-func preserve(why Reason) verdict { return verdict{action: Preserve, reason: why} }
+func preserve(reason Reason) verdict { return verdict{action: Preserve, reason: reason} }
 
-func conflict(why Reason) verdict { return verdict{action: Conflict, reason: why} }
+func conflict(reason Reason) verdict { return verdict{action: Conflict, reason: reason} }
 
-func blocked(why Reason) verdict { return verdict{action: Conflict, reason: why, blocking: true} }
+func blockingConflict(reason Reason) verdict {
+	return verdict{action: Conflict, reason: reason, blocking: true}
+}
 
-func (v verdict) observing(values []string) verdict {
+func (v verdict) withObserved(values []string) verdict {
 	v.observed = slices.Clone(values)
 	return v
 }
 
-func (v verdict) withNoteIf(when bool, note Note) verdict {
-	if when {
+func (v verdict) withNoteIf(condition bool, note Note) verdict {
+	if condition {
 		v.notes = append(v.notes, note)
 	}
 	return v
@@ -76,8 +78,8 @@ func (z zoneView) setAt(name string, recordType Type) RRSet {
 	return RRSet{Name: normalName(name), Type: recordType}
 }
 
-// besideCNAME returns the values of all existing sets of a name, except its CNAME.
-func (z zoneView) besideCNAME(name string) []string {
+// valuesExceptCNAME returns the values of all existing sets of a name, except its CNAME.
+func (z zoneView) valuesExceptCNAME(name string) []string {
 	var values []string
 	for _, s := range z.Sets {
 		if s.Type != CNAME && sameName(s.Name, name) && z.exists(s) {
@@ -87,13 +89,13 @@ func (z zoneView) besideCNAME(name string) []string {
 	return values
 }
 
-// wildcard reports whether a wildcard answers for the name.
-func (z zoneView) wildcard(name string) bool {
+// hasWildcardAnswer reports whether a wildcard answers for the name.
+func (z zoneView) hasWildcardAnswer(name string) bool {
 	return slices.ContainsFunc(z.Sets, func(s RRSet) bool { return z.fromWildcard(s) && sameName(s.Name, name) })
 }
 
-// aliased reports whether the domain itself is a CNAME.
-func (z zoneView) aliased() bool { return len(z.setAt(z.Domain, CNAME).Values) > 0 }
+// domainIsCNAME reports whether the domain itself is a CNAME.
+func (z zoneView) domainIsCNAME() bool { return len(z.setAt(z.Domain, CNAME).Values) > 0 }
 
 // findWritten returns the stored Written of a value that this service wrote for a purpose.
 func (z zoneView) findWritten(p Purpose, value string) (Written, bool) {
@@ -118,8 +120,8 @@ func planNames(domain string) []string {
 	return []string{domain, "_dmarc." + domain, keys, "selector1." + keys, "selector2." + keys, "autodiscover." + domain}
 }
 
-// observed returns the sets of the planNames, without the NS and SOA of the domain itself.
-func observed(read ZoneRead) []RRSet {
+// observedSets returns the sets of the planNames, without the NS and SOA of the domain itself.
+func observedSets(read ZoneRead) []RRSet {
 	var sets []RRSet
 	for _, set := range read.Sets {
 		zoneRecord := sameName(set.Name, read.Domain) && (set.Type == NS || set.Type == SOA)
@@ -140,7 +142,7 @@ func (read ZoneRead) WithProviderRecords(stored []RRSet) ZoneRead {
 	read.FromProvider = true
 	read.Sets = slices.DeleteFunc(slices.Clone(stored), func(set RRSet) bool {
 		// The provider flattens a CNAME at the domain if the public DNS does not show it.
-		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && !public.aliased()
+		flattened := set.Type == CNAME && sameName(set.Name, read.Domain) && !public.domainIsCNAME()
 		return flattened || set.Type != NS && redirectedElsewhere(stored, read.Zone, set.Name)
 	})
 	for _, set := range public.Sets {

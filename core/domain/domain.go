@@ -39,13 +39,13 @@ type Domain struct {
 	// sets them.
 	ReservedAt, PreviousReservedAt time.Time
 
-	Default  bool
-	Verified bool
-	DKIM     bool // signing is enabled
+	Default     bool
+	Verified    bool
+	DKIMEnabled bool // signing is enabled
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two
-	// DKIM CNAMEs once the platform has created them.
+	// DKIMEnabled CNAMEs once the platform has created them.
 	Verification []dns.Record
 	Service      []dns.Record
 	Signing      dns.Signing
@@ -77,18 +77,18 @@ type Records struct {
 	Service      []dns.Record
 }
 
-// The states of a domain's DKIM.
+// The states of a domain's DKIMEnabled.
 const (
 	DKIMPending = "pending" // the records are not created or not published yet
 	DKIMReady   = "ready"   // both records are published, so signing can be enabled
 	DKIMEnabled = "enabled" // the platform signs
 )
 
-// DKIMStatus returns the state of the domain's DKIM. The arguments are the published states of its
-// two selectors.
+// DKIMStatus returns the state of the domain's DKIMEnabled. The arguments are the published states
+// of its two selectors.
 func (d Domain) DKIMStatus(selector1, selector2 dns.Selector) string {
 	switch {
-	case d.DKIM:
+	case d.DKIMEnabled:
 		return DKIMEnabled
 	case d.Verified && selector1 == dns.SelectorPropagated && selector2 == dns.SelectorPropagated:
 		return DKIMReady
@@ -97,7 +97,7 @@ func (d Domain) DKIMStatus(selector1, selector2 dns.Selector) string {
 	}
 }
 
-// DKIMMessage returns a sentence that says what DKIM waits for.
+// DKIMMessage returns a sentence that says what DKIMEnabled waits for.
 func (d Domain) DKIMMessage(status string) string {
 	switch {
 	case status == DKIMEnabled:

@@ -14,16 +14,16 @@ import (
 )
 
 func TestAdmitLimitsTheDomainsOfATenant(t *testing.T) {
-	if err := domain.Admit(11, domain.MaxPerTenant); err != nil {
+	if err := domain.CheckDomainLimit(11, domain.MaxPerTenant); err != nil {
 		t.Errorf("the twelfth request is refused: %v", err)
 	}
-	if err := domain.Admit(12, domain.MaxPerTenant); !errors.Is(err, fault.DomainLimitReached) {
+	if err := domain.CheckDomainLimit(12, domain.MaxPerTenant); !errors.Is(err, fault.DomainLimitReached) {
 		t.Errorf("the thirteenth request: %v", err)
 	}
 }
 
 func TestListedHasOnlyCanonicalNames(t *testing.T) {
-	got := domain.Listed([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
+	got := domain.WithCanonicalNames([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
 	if diff := cmp.Diff([]domain.Platform{{Name: "new.test", Verified: true}, {Name: "b.test"}}, got); diff != "" {
 		t.Fatal(diff)
 	}
@@ -43,7 +43,7 @@ func TestDKIMStatus(t *testing.T) {
 		{"one selector", domain.Domain{Verified: true, Signing: made}, "propagated", "missing", "pending", "publish both DKIM CNAME records and wait until they are visible"},
 		{"a foreign selector", domain.Domain{Verified: true, Signing: made}, "mismatch", "propagated", "pending", "publish both DKIM CNAME records and wait until they are visible"},
 		{"both selectors", domain.Domain{Verified: true, Signing: made}, "propagated", "propagated", "ready", "both CNAME records are published; enable DKIM now"},
-		{"signing", domain.Domain{Verified: true, Signing: made, DKIM: true}, "missing", "missing", "enabled", "the mail platform signs this domain's mail"},
+		{"signing", domain.Domain{Verified: true, Signing: made, DKIMEnabled: true}, "missing", "missing", "enabled", "the mail platform signs this domain's mail"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			status := tt.domain.DKIMStatus(tt.s1, tt.s2)

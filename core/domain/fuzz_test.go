@@ -15,15 +15,15 @@ func FuzzName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		found := domain.Lookup(raw)
-		if found != domain.NoName && domain.Lookup(found) != found {
-			t.Errorf("%q: %q becomes %q", raw, found, domain.Lookup(found))
+		found := domain.ParseNameOrNone(raw)
+		if found != domain.NoName && domain.ParseNameOrNone(found) != found {
+			t.Errorf("%q: %q becomes %q", raw, found, domain.ParseNameOrNone(found))
 		}
-		name, err := domain.Name(raw, builtin)
+		name, err := domain.ParseName(raw, builtin)
 		if err != nil {
 			return
 		}
-		if again, err := domain.Name(name, builtin); err != nil || again != name || found != name {
+		if again, err := domain.ParseName(name, builtin); err != nil || again != name || found != name {
 			t.Errorf("%q: %q becomes %q, %v; Lookup returns %q", raw, name, again, err, found)
 		}
 		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {

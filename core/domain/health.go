@@ -15,7 +15,7 @@ type Drift string
 // The kinds of drift.
 const (
 	SPFGone    Drift = "spf_gone"    // SPF no longer allows the mail platform to send for the domain
-	DKIMBroken Drift = "dkim_broken" // the domain's DKIM keys are no longer found
+	DKIMBroken Drift = "dkim_broken" // the domain's DKIMEnabled keys are no longer found
 	MXMoved    Drift = "mx_moved"    // mail for the domain goes elsewhere
 )
 
@@ -35,11 +35,11 @@ type Health struct {
 // nil if they are unknown. Only a complete read of a verified domain can detect or end drift, and
 // only if hosts is not nil.
 func (d Domain) WithRead(s dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
-	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
+	d.Status = dns.MergeStatus(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
 	if s.Complete && d.Verified && hosts != nil {
 		spf, dkim, mx := dns.ReadSoundness(s, d.Offer(*hosts))
-		d.Health = d.Health.after(map[Drift]dns.Soundness{SPFGone: spf, DKIMBroken: dkim, MXMoved: mx})
+		d.Health = d.Health.afterRead(map[Drift]dns.Soundness{SPFGone: spf, DKIMBroken: dkim, MXMoved: mx})
 	}
 	return d
 }
@@ -49,8 +49,8 @@ func (d Domain) Offer(hosts dns.PlatformHosts) dns.Offer {
 	return dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Hosts: hosts}
 }
 
-// after returns the health after a complete read.
-func (h Health) after(seen map[Drift]dns.Soundness) Health {
+// afterRead returns the health after a complete read.
+func (h Health) afterRead(seen map[Drift]dns.Soundness) Health {
 	var next Health
 	for _, kind := range Drifts {
 		sound, drifted := slices.Contains(h.Sound, kind), slices.Contains(h.Drifted, kind)
@@ -77,12 +77,12 @@ const RereadInterval = 24 * time.Hour
 // earlier. The other half of the day remains for the reads of all due domains.
 func DueSince(now time.Time) time.Time { return now.Add(-RereadInterval / 2) }
 
-// Due reports whether the domain's DNS must be read again.
-func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
+// IsDue reports whether the domain's DNS must be read again.
+func (d Domain) IsDue(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
 
-// Share returns how many of the domains to read in one interval of the length tick, so that all
-// domains are read within a day.
-func Share(domains int, tick time.Duration) int {
+// ReadsPerTick returns how many of the domains to read in one interval of the length tick, so that
+// all domains are read within a day.
+func ReadsPerTick(domains int, tick time.Duration) int {
 	day := int64(RereadInterval)
 	return int((int64(domains)*int64(tick) + day - 1) / day)
 }

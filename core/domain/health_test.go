@@ -144,7 +144,7 @@ func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 		"read since then": {domain.Domain{Verified: true, CheckedAt: now.Add(time.Second - domain.RereadInterval/2)}, false},
 		"not verified":    {domain.Domain{}, false},
 	} {
-		if got := tt.d.Due(now); got != tt.want {
+		if got := tt.d.IsDue(now); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -154,7 +154,7 @@ func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 func TestTheSharesOfADayCoverAllDomains(t *testing.T) {
 	const tick = 5 * time.Minute
 	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {
-		share, ticks := domain.Share(n, tick), int(domain.RereadInterval/tick)
+		share, ticks := domain.ReadsPerTick(n, tick), int(domain.RereadInterval/tick)
 		if share*ticks < n || (share-1)*ticks >= n && n > 0 || n == 0 && share != 0 {
 			t.Errorf("%d of %d domains in each of %d ticks", share, n, ticks)
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// Admit fails with domain_limit_reached if the tenant already has as many domains as the limit.
-func Admit(count, limit int) error {
+// CheckDomainLimit fails with domain_limit_reached if the tenant already has as many domains as the
+// limit.
+func CheckDomainLimit(count, limit int) error {
 	if count >= limit {
 		return fault.DomainLimitReached.With("the tenant already has %d domains", limit)
 	}
@@ -24,9 +25,9 @@ func Admit(count, limit int) error {
 // never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
 type Observed struct {
 	State     time.Time // Added, MissingSince and Missed
-	Verified  time.Time // Verified and Default; see observation.Held
+	Verified  time.Time // Verified and Default; see observation.HeldUntil
 	Mail      time.Time // MailReady
-	Signing   time.Time // DKIM and Signing.Enabled
+	Signing   time.Time // DKIMEnabled and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is the time of the newest change that can mean a new domain with the same name: a
@@ -57,7 +58,7 @@ func (d Domain) Merge(seen Domain) Domain {
 		d.MailReady = seen.MailReady
 	}
 	if observation.Advance(&d.Observed.Signing, seen.Observed.Signing) {
-		d.DKIM, d.Signing.Enabled = seen.DKIM, seen.DKIM
+		d.DKIMEnabled, d.Signing.Enabled = seen.DKIMEnabled, seen.DKIMEnabled
 	}
 	if observation.Advance(&d.Observed.Selectors, seen.Observed.Selectors) {
 		d.Signing.Selector1, d.Signing.Selector2 = seen.Signing.Selector1, seen.Signing.Selector2
@@ -66,29 +67,29 @@ func (d Domain) Merge(seen Domain) Domain {
 		d.Verification, d.Service = seen.Verification, seen.Service
 	}
 	observation.Advance(&d.Observed.Change, seen.Observed.Change)
-	return d.Seen(seen)
+	return d.WithLaterRead(seen)
 }
 
-// Listed returns the domains of the platform's list with canonical names. It leaves out domains
-// whose names are not valid, because no other call to the platform can name them.
-func Listed(list []Platform) []Platform {
-	named := make([]Platform, 0, len(list))
+// WithCanonicalNames returns the domains of the platform's list with canonical names. It leaves out
+// domains whose names are not valid, because no other call to the platform can name them.
+func WithCanonicalNames(list []Platform) []Platform {
+	canonical := make([]Platform, 0, len(list))
 	for _, p := range list {
-		if p.Name = Lookup(p.Name); p.Name != NoName {
-			named = append(named, p)
+		if p.Name = ParseNameOrNone(p.Name); p.Name != NoName {
+			canonical = append(canonical, p)
 		}
 	}
-	return named
+	return canonical
 }
 
-// WithoutMail returns the domain without MailReady and DKIM, because it was not verified at the
-// time at. Only a verified domain can accept mail or be signed.
+// WithoutMail returns the domain without MailReady and DKIMEnabled, because it was not verified at
+// the time at. Only a verified domain can accept mail or be signed.
 func (d Domain) WithoutMail(at time.Time) Domain {
 	if observation.Advance(&d.Observed.Mail, at) {
 		d.MailReady = false
 	}
 	if observation.Advance(&d.Observed.Signing, at) {
-		d.DKIM, d.Signing.Enabled = false, false
+		d.DKIMEnabled, d.Signing.Enabled = false, false
 	}
 	return d
 }
@@ -107,9 +108,9 @@ func (d Domain) WithRecords(r Records, at time.Time) Domain {
 	return d
 }
 
-// WithSigning returns the domain with its DKIM configuration, as observed at the time at.
+// WithSigning returns the domain with its DKIMEnabled configuration, as observed at the time at.
 func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
-	d.Signing, d.DKIM, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
+	d.Signing, d.DKIMEnabled, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
 	return d
 }
 
@@ -137,20 +138,20 @@ func (d Domain) MayBeHidden(now time.Time) bool {
 	return now.Sub(d.Observed.Missed) < observation.ReplicaLag || now.Sub(d.PreviousReservedAt) < observation.ReplicaLag
 }
 
-// Missed returns the stored domain after a discovery, which began at the time at, found it neither
-// in the platform's list nor by its name. gone reports whether the domain no longer exists. If the
-// stored observation is newer than the discovery, Missed changes nothing.
-func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
+// AfterMiss returns the stored domain after a discovery, which began at the time at, found it
+// neither in the platform's list nor by its name. gone reports whether the domain no longer exists.
+// If the stored observation is newer than the discovery, AfterMiss changes nothing.
+func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	since := cmp.Or(d.MissingSince, d.Observed.Missed)
 	if !observation.Advance(&d.Observed.State, at) {
 		return d, false
 	}
 	d.MissingSince, d.Observed.Missed = cmp.Or(since, at), time.Time{}
-	return d, observation.Gone(since, at)
+	return d, observation.IsGone(since, at)
 }
 
-// Seen returns the domain with the result of other's DNS read, unless d has a later read.
-func (d Domain) Seen(other Domain) Domain {
+// WithLaterRead returns the domain with the result of other's DNS read, unless d has a later read.
+func (d Domain) WithLaterRead(other Domain) Domain {
 	if other.CheckedAt.Before(d.CheckedAt) {
 		return d
 	}

@@ -29,7 +29,7 @@ func observations() []func(domain.Domain) domain.Domain {
 		},
 		func(d domain.Domain) domain.Domain { return d.WithSigning(signing("old", false), time.Unix(5, 0)) },
 		func(d domain.Domain) domain.Domain {
-			d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, time.Unix(6, 0)
+			d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, time.Unix(6, 0)
 			return d
 		},
 		func(d domain.Domain) domain.Domain {
@@ -81,7 +81,7 @@ func permute(n int, visit func([]int)) {
 }
 
 func TestUnverifiedDomainStartsOver(t *testing.T) {
-	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIM: true, Signing: dns.Signing{Enabled: true}}
+	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIMEnabled: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
 	at := time.Unix(9, 0)
 	want.Observed = domain.Observed{State: at, Verified: at, Mail: at, Signing: at, Change: at}
@@ -95,7 +95,7 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	verified := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verified)
-	d.Observed.Verified = observation.Held(verified)
+	d.Observed.Verified = observation.HeldUntil(verified)
 	d.MailReady, d.Observed.Mail = true, verified
 	at := verified.Add(time.Minute)
 	want := d
@@ -112,18 +112,18 @@ func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	verified := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verified)
-	if missed, gone := d.Missed(verified.Add(-1)); gone || !missed.MissingSince.IsZero() {
+	if missed, gone := d.AfterMiss(verified.Add(-1)); gone || !missed.MissingSince.IsZero() {
 		t.Fatalf("a miss before the verification: %+v", missed)
 	}
 	first := verified.Add(time.Minute)
-	d, gone := d.Missed(first)
+	d, gone := d.AfterMiss(first)
 	if gone || !d.MissingSince.Equal(first) {
 		t.Fatalf("the first miss: gone %v, %+v", gone, d)
 	}
-	if _, gone := d.Missed(first.Add(time.Minute)); gone {
+	if _, gone := d.AfterMiss(first.Add(time.Minute)); gone {
 		t.Fatal("gone a minute later")
 	}
-	if _, gone := d.Missed(first.Add(observation.ReplicaLag)); !gone {
+	if _, gone := d.AfterMiss(first.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("not gone after the second miss")
 	}
 	if stale := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, verified)); !stale.MissingSince.Equal(first) {
@@ -142,7 +142,7 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 		}
 	}
 	missed := func(d domain.Domain) domain.Domain {
-		d, _ = d.Missed(time.Unix(3, 0))
+		d, _ = d.AfterMiss(time.Unix(3, 0))
 		return d
 	}
 	for _, tt := range []struct {
@@ -181,14 +181,14 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 // TestReservationOfAMissingDomain checks that the first miss counts until the domain is found.
 func TestReservationOfAMissingDomain(t *testing.T) {
 	first := time.Unix(10000, 0)
-	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, first.Add(-1)).Missed(first)
+	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, first.Add(-1)).AfterMiss(first)
 	reserved := missed.ReservedAgain(first.Add(time.Minute))
 	again := reserved.MissingAgain().ReservedAgain(first.Add(2 * time.Minute))
 	for _, d := range []domain.Domain{reserved, again} {
 		if !d.MayBeHidden(first.Add(observation.ReplicaLag-1)) || d.MayBeHidden(first.Add(observation.ReplicaLag)) {
 			t.Errorf("hidden for a different time: %+v", d)
 		}
-		if late, gone := d.Missed(first.Add(observation.ReplicaLag)); !gone || !late.MissingSince.Equal(first) || !late.Observed.Missed.IsZero() {
+		if late, gone := d.AfterMiss(first.Add(observation.ReplicaLag)); !gone || !late.MissingSince.Equal(first) || !late.Observed.Missed.IsZero() {
 			t.Errorf("gone %v, %+v", gone, late)
 		}
 	}

@@ -27,11 +27,11 @@ var hostNames = idna.New(
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
 )
 
-// Name returns the canonical form of a domain that a caller wants to add: lower-case A-labels
-// without the final dot. builtin are the suffixes of the names that the mail platform assigns. Name
-// fails with invalid_domain or builtin_domain_not_allowed.
-func Name(raw string, builtin []string) (string, error) {
-	name, ok := canonical(raw)
+// ParseName returns the canonical form of a domain that a caller wants to add: lower-case A-labels
+// without the final dot. builtin are the suffixes of the names that the mail platform assigns.
+// ParseName fails with invalid_domain or builtin_domain_not_allowed.
+func ParseName(raw string, builtin []string) (string, error) {
+	name, ok := canonicalName(raw)
 	if !ok {
 		return "", refuse(fault.InvalidDomain, "the domain is not a host name of two labels or more")
 	}
@@ -45,20 +45,20 @@ func Name(raw string, builtin []string) (string, error) {
 	return name, nil
 }
 
-// Lookup returns the canonical form of raw. It returns NoName for a malformed name, so that the
-// caller gets the same answer as for an unknown name.
-func Lookup(raw string) string {
-	if name, ok := canonical(raw); ok {
+// ParseNameOrNone returns the canonical form of raw. It returns NoName for a malformed name, so
+// that the caller gets the same answer as for an unknown name.
+func ParseNameOrNone(raw string) string {
+	if name, ok := canonicalName(raw); ok {
 		return name
 	}
 	return NoName
 }
 
-func refuse(code fault.Code, why string) error {
-	return code.At(why, fault.Field{Name: "domain", Message: why})
+func refuse(code fault.Code, detail string) error {
+	return code.At(detail, fault.Field{Name: "domain", Message: detail})
 }
 
-func canonical(raw string) (string, bool) {
+func canonicalName(raw string) (string, bool) {
 	if raw == "" || len(raw) > maxInput || !utf8.ValidString(raw) {
 		return "", false
 	}

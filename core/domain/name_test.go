@@ -43,7 +43,7 @@ func TestNamesAreNormalized(t *testing.T) {
 		{"built-in name inside", "onmicrosoft.com.evil.example", "onmicrosoft.com.evil.example"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := domain.Name(tt.raw, builtin)
+			got, err := domain.ParseName(tt.raw, builtin)
 			if err != nil || got != tt.want {
 				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
 			}
@@ -106,11 +106,11 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 		{"built-in in full width", "a.ｏｎmicrosoft.com", fault.BuiltinDomain},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := domain.Name(tt.raw, builtin)
+			got, err := domain.ParseName(tt.raw, builtin)
 			if !errors.Is(err, tt.code) {
 				t.Fatalf("got %q, %v; want %v", got, err, tt.code)
 			}
-			if fields := fault.Of(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
+			if fields := fault.ErrorOf(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
 				t.Fatalf("fields %v", fields)
 			}
 		})
@@ -126,7 +126,7 @@ func TestLookupReturnsNoNameForInvalidNames(t *testing.T) {
 		{"../secret", domain.NoName},
 		{"", domain.NoName},
 	} {
-		if got := domain.Lookup(tt.raw); got != tt.want {
+		if got := domain.ParseNameOrNone(tt.raw); got != tt.want {
 			t.Errorf("%q becomes %q, want %q", tt.raw, got, tt.want)
 		}
 	}
@@ -139,14 +139,14 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 			rapid.StringMatching(`([A-Za-z0-9_-]{1,20}\.){1,4}[A-Za-z0-9]{1,8}\.?`),
 			rapid.StringMatching(`[a-zäöüßéñ\x{05d0}-\x{05ea}\x{200d}.\x{ff0e}]{1,30}\.example`),
 		).Draw(t, "raw")
-		name, err := domain.Name(raw, builtin)
+		name, err := domain.ParseName(raw, builtin)
 		if err != nil {
 			return
 		}
-		if again, err := domain.Name(name, builtin); err != nil || again != name {
+		if again, err := domain.ParseName(name, builtin); err != nil || again != name {
 			t.Fatalf("%q becomes %q, which becomes %q, %v", raw, name, again, err)
 		}
-		if name != strings.ToLower(name) || strings.HasSuffix(name, ".") || len(name) > 253 || domain.Lookup(raw) != name {
+		if name != strings.ToLower(name) || strings.HasSuffix(name, ".") || len(name) > 253 || domain.ParseNameOrNone(raw) != name {
 			t.Fatalf("%q is not canonical", name)
 		}
 	})

@@ -19,17 +19,17 @@ func TestSpecialAddressesAreNotPublic(t *testing.T) {
 		"192.168.1.1": false, "100.64.0.1": false, "169.254.169.254": false, "0.0.0.0": false, "255.255.255.255": false,
 		"224.0.0.1": false, "fe80::1": false, "fd00::1": false, "64:ff9b::7f00:1": false, "2002:7f00:1::": false, "fe80::1%eth0": false,
 	} {
-		if got := egress.Public(netip.MustParseAddr(address)); got != want {
+		if got := egress.IsPublic(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s: %v", address, got)
 		}
 	}
-	if egress.Public(netip.Addr{}) {
+	if egress.IsPublic(netip.Addr{}) {
 		t.Error("no address is public")
 	}
 }
 
-// TestPublicAgreesWithAnOracle compares Public with a library that is generated from the registries
-// of IANA: at the borders of each special network, and at random addresses.
+// TestPublicAgreesWithAnOracle compares IsPublic with a library that is generated from the
+// registries of IANA: at the borders of each special network, and at random addresses.
 func TestPublicAgreesWithAnOracle(t *testing.T) {
 	guard := ssrf.New(ssrf.WithAnyPort())
 	check := func(a netip.Addr) {
@@ -37,7 +37,7 @@ func TestPublicAgreesWithAnOracle(t *testing.T) {
 		if !a.IsValid() {
 			return
 		}
-		if got, want := egress.Public(a), guard.SafeAddr(a.Unmap()) == nil; got != want {
+		if got, want := egress.IsPublic(a), guard.SafeAddr(a.Unmap()) == nil; got != want {
 			t.Errorf("%s: public is %v, the oracle says %v", a, got, want)
 		}
 	}

@@ -60,21 +60,21 @@ func OfDomain(before, after domain.Domain) []Event {
 	case !after.Added:
 		return []Event{ofDomain(DomainRemoved, before)}
 	}
-	var all []Event
+	var events []Event
 	for _, c := range []struct {
 		eventType Type
 		happened  bool
 	}{
 		{DomainAdded, !before.Added},
 		{DomainVerified, after.Verified && !(before.Added && before.Verified)},
-		{DomainDKIMEnabled, after.DKIM && !(before.Added && before.DKIM)},
+		{DomainDKIMEnabled, after.DKIMEnabled && !(before.Added && before.DKIMEnabled)},
 		{DomainHealthChanged, !slices.Equal(before.Health.Drifted, after.Health.Drifted)},
 	} {
 		if c.happened {
-			all = append(all, ofDomain(c.eventType, after))
+			events = append(events, ofDomain(c.eventType, after))
 		}
 	}
-	return all
+	return events
 }
 
 func ofDomain(eventType Type, d domain.Domain) Event {
@@ -83,7 +83,7 @@ func ofDomain(eventType Type, d domain.Domain) Event {
 		drifted = append(drifted, string(drift))
 	}
 	return Event{Type: eventType, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
-		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIM, Drifted: drifted,
+		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIMEnabled, Drifted: drifted,
 	}}
 }
 
@@ -113,12 +113,12 @@ func ofJob(eventType Type, j provisioning.Job) Event {
 // Otherwise it returns none. before and after are all jobs of the run. The event names a tenant if
 // all jobs have the same tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
-	was, is := run.With(before), run.With(after)
-	if len(after) == 0 || !was.Status.Active() || is.Status.Active() {
+	runBefore, runAfter := run.With(before), run.With(after)
+	if len(after) == 0 || !runBefore.Status.IsActive() || runAfter.Status.IsActive() {
 		return nil
 	}
 	e := Event{Type: DNSRunCompleted, Tenant: after[0].TenantGUID, Subject: Subject{DNSRun, run.ID}, Data: RunData{
-		RunID: run.ID, Status: string(is.Status), TotalDomains: run.TotalDomains,
+		RunID: run.ID, Status: string(runAfter.Status), TotalDomains: run.TotalDomains,
 	}}
 	if slices.ContainsFunc(after, func(j provisioning.Job) bool { return j.TenantGUID != e.Tenant }) {
 		e.Tenant = ""
@@ -127,24 +127,24 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 }
 
 // OfMailbox returns the events of a change of a mailbox, except of a block or an unblock. OfBlock
-// returns the event of these. A reservation is not a mailbox yet. gone is the type of the event of
-// a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
+// returns the event of these. A reservation is not a mailbox yet. removalType is the type of the
+// event of a deleted mailbox: MailboxVanished if the mail platform no longer has it, otherwise
 // MailboxRemoved.
-func OfMailbox(before, after mailbox.Mailbox, gone Type) []Event {
-	was, is := before.Stage.Listed(), after.Stage.Listed()
+func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
+	listedBefore, listedAfter := before.Stage.IsListed(), after.Stage.IsListed()
 	switch {
-	case !was && is:
+	case !listedBefore && listedAfter:
 		return []Event{ofMailbox(MailboxCreated, after)}
-	case was && !is:
-		return []Event{ofMailbox(gone, before)}
-	case was && shown(before) != shown(after):
+	case listedBefore && !listedAfter:
+		return []Event{ofMailbox(removalType, before)}
+	case listedBefore && shownParts(before) != shownParts(after):
 		return []Event{ofMailbox(MailboxUpdated, after)}
 	}
 	return nil
 }
 
-// shown returns the parts of a mailbox whose change causes the event MailboxUpdated.
-func shown(m mailbox.Mailbox) any {
+// shownParts returns the parts of a mailbox whose change causes the event MailboxUpdated.
+func shownParts(m mailbox.Mailbox) any {
 	return struct {
 		stage                      mailbox.Stage
 		name, principalName, alias string

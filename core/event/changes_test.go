@@ -73,7 +73,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"JustReserved": silent(unstored), "ReservedAt": silent(internal), "PreviousReservedAt": silent(internal),
 		"Default":      silent("the platform's choice; it makes no difference to what can be done"),
 		"Verified":     {to: true, event: DomainVerified},
-		"DKIM":         {to: true, event: DomainDKIMEnabled},
+		"DKIMEnabled":  {to: true, event: DomainDKIMEnabled},
 		"MailReady":    silent(internal),
 		"Verification": silent("a read of the domain shows the records to publish"),
 		"Service":      silent("a read of the domain shows the records to publish"),
@@ -168,7 +168,7 @@ func TestObjectsWithoutEvents(t *testing.T) {
 	})
 	checkFields(t, access.Account{ID: "a"}, noEvents, map[string]field{
 		"ID": silent(identity), "CreatedAt": silent(identity), "Email": silent(operated), "Plan": silent(operated), "Active": silent(operated), "OwnSlots": silent(operated),
-		"ClosedAt": silent("the log of a closed account is deleted"), "TenantsHeld": silent("a count; the tenants have their own events"),
+		"ClosedAt": silent("the log of a closed account is deleted"), "TenantCount": silent("a count; the tenants have their own events"),
 	})
 	checkFields(t, access.Settings{}, noEvents, map[string]field{
 		"DisplayName": silent(operated), "SupportURL": silent(operated), "ReturnHosts": silent(operated),

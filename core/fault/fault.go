@@ -3,7 +3,7 @@
 // Package fault defines the errors that the API publishes. Each error has a Code, with a kind, a
 // title and the text of its page under /docs/errors.
 //
-// Use cases return an *Error, which Code.With and other methods of Code create. Of returns the
+// Use cases return an *Error, which Code.With and other methods of Code create. ErrorOf returns the
 // *Error in any error. The codes are listed in codes.go.
 package fault
 
@@ -114,9 +114,9 @@ func IsFromStore(err error) bool {
 	return errors.As(err, &s)
 }
 
-// Of returns the published error in err. Any other error becomes InternalError with a general
+// ErrorOf returns the published error in err. Any other error becomes InternalError with a general
 // detail, so that no internal text is shown.
-func Of(err error) *Error {
+func ErrorOf(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
 		return e
@@ -128,22 +128,22 @@ func Of(err error) *Error {
 	return &Error{Code: InternalError, Detail: "the service failed unexpectedly"}
 }
 
-// anyKey says which Idempotency-Key a corrected request may have.
-const anyKey = "A new Idempotency-Key always works. The used one works too, unless an answer of a provider or the live DNS led to this error."
+// keyAdvice says which Idempotency-Key a corrected request may have.
+const keyAdvice = "A new Idempotency-Key always works. The used one works too, unless an answer of a provider or the live DNS led to this error."
 
 // Again returns a sentence for the caller that says whether and how to retry the same request.
 func (c Code) Again() string {
 	if c == KeyInProgress {
-		return Unavailable.again()
+		return Unavailable.retryAdvice()
 	}
-	return c.Kind.again()
+	return c.Kind.retryAdvice()
 }
 
-// again returns the sentence of Code.Again for a kind.
-func (k Kind) again() string {
+// retryAdvice returns the sentence of Code.Again for a kind.
+func (k Kind) retryAdvice() string {
 	switch k {
 	case Invalid:
-		return "Not unchanged: the same request fails again until the problem described above is fixed. " + anyKey
+		return "Not unchanged: the same request fails again until the problem described above is fixed. " + keyAdvice
 	case Unauthenticated:
 		return "Not with these credentials. Nothing was changed. Once the header is correct, you can send the same request with the same Idempotency-Key."
 	case PaymentRequired:
@@ -153,7 +153,7 @@ func (k Kind) again() string {
 	case NotFound, MethodNotAllowed, NotAcceptable, TooLarge, UnsupportedMedia:
 		return "No. Nothing was changed; correct the request first."
 	case Conflict:
-		return "Yes, after the state described above has changed. " + anyKey
+		return "Yes, after the state described above has changed. " + keyAdvice
 	case Unavailable:
 		return "Yes: wait for the number of seconds in the `Retry-After` header, then use the same Idempotency-Key."
 	case Timeout:

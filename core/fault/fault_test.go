@@ -89,7 +89,7 @@ func TestOfHidesEverythingButPublishedErrors(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, fault.Of(tt.err)); diff != "" {
+			if diff := cmp.Diff(tt.want, fault.ErrorOf(tt.err)); diff != "" {
 				t.Fatal(diff)
 			}
 		})

@@ -3,9 +3,9 @@
 // Package idempotency decides how a write with an Idempotency-Key is handled.
 //
 // Decide is called before the operation. It decides whether to run the operation, to replay the
-// stored answer, or to refuse the request. End is called after the operation. It decides whether to
-// keep the answer, to keep only the key, or to release the key. Record is the stored state of a
-// key. Request has the parts by which two requests are compared.
+// stored answer, or to refuse the request. DecideEnd is called after the operation. It decides
+// whether to keep the answer, to keep only the key, or to release the key. Record is the stored
+// state of a key. Request has the parts by which two requests are compared.
 package idempotency
 
 import (
@@ -27,8 +27,8 @@ const (
 	Lease = 15 * time.Second
 	// MaxAnswer is the maximum size of a stored answer, in bytes.
 	MaxAnswer = 256 << 10
-	// Batch is the number of expired keys that one statement deletes.
-	Batch = 500
+	// DeleteBatch is the number of expired keys that one statement deletes.
+	DeleteBatch = 500
 )
 
 // KeyID identifies one key of one account. The key itself is not stored, because callers put e-mail
@@ -56,16 +56,16 @@ type Request struct {
 func (r Request) Text() []byte {
 	body := sha256.Sum256(r.Body)
 	var text []byte
-	for _, part := range []string{r.Method, canonical(r.Path), r.Query, string(body[:])} {
+	for _, part := range []string{r.Method, canonicalPath(r.Path), r.Query, string(body[:])} {
 		text = binary.BigEndian.AppendUint32(text, uint32(len(part)))
 		text = append(text, part...)
 	}
 	return text
 }
 
-// canonical returns a path with its UUIDs in lower case, because UUIDs that differ only in case are
-// equal.
-func canonical(path string) string {
+// canonicalPath returns a path with its UUIDs in lower case, because UUIDs that differ only in case
+// are equal.
+func canonicalPath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
 		if id, ok := ident.Parse(s); ok {
@@ -90,8 +90,8 @@ type Record struct {
 	ExpiresAt time.Time
 }
 
-// expired reports whether the key is not leased and its retention has ended.
-func (r Record) expired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
+// isExpired reports whether the key is not leased and its retention has ended.
+func (r Record) isExpired(now time.Time) bool { return !r.Leased && !now.Before(r.ExpiresAt) }
 
 // Verdict is the decision on a request whose key is stored.
 type Verdict int
@@ -108,13 +108,13 @@ const (
 	Busy
 )
 
-// Decide returns the verdict on a request whose key has the record r. same is true when the request
-// is the request of the record.
-func Decide(r Record, same bool, now time.Time) Verdict {
+// Decide returns the verdict on a request whose key has the record r. sameRequest is true when the
+// request is the request of the record.
+func Decide(r Record, sameRequest bool, now time.Time) Verdict {
 	switch {
-	case r.expired(now):
+	case r.isExpired(now):
 		return Run
-	case !same:
+	case !sameRequest:
 		return Conflict
 	case r.Answer != nil:
 		return Replay
@@ -154,27 +154,27 @@ const (
 	Release
 )
 
-// notKept lists the statuses from 400 to 499 whose answers are never kept. Answers with 401, 402
-// and 429 depend on the caller's credentials, plan or rate. A 404 can be wrong, because the
-// replicas of a provider lag and can miss an object that exists.
-var notKept = []int{401, 402, 404, 429}
+// statusesNotKept lists the statuses from 400 to 499 whose answers are never kept. Answers with
+// 401, 402 and 429 depend on the caller's credentials, plan or rate. A 404 can be wrong, because
+// the replicas of a provider lag and can miss an object that exists.
+var statusesNotKept = []int{401, 402, 404, 429}
 
-// End returns what happens to the key, from the answer's HTTP status and the effects of the
+// DecideEnd returns what happens to the key, from the answer's HTTP status and the effects of the
 // request:
 //
 //   - The answer to a successful request is kept.
 //   - A refusal (4xx) is kept if a provider or a DNS server answered the request, because the next
-//     answer may differ. There are two exceptions: statuses in notKept, and refusals with fromStore,
-//     which depend only on stored data that a concurrent request can change.
+//     answer may differ. There are two exceptions: statuses in statusesNotKept, and refusals with
+//     fromStore, which depend only on stored data that a concurrent request can change.
 //   - Of any other request, only the key is kept if the request asked a provider or the DNS, or
 //     changed data. Otherwise the key is released.
-func End(status int, fromStore bool, e Effects) Result {
+func DecideEnd(status int, fromStore bool, e Effects) Result {
 	switch {
 	case status >= 200 && status < 300 && e.Completed:
 		return AnswerKept
 	case status >= 200 && status < 300:
 		return KeepAnswer
-	case e.Answered && !fromStore && status >= 400 && status < 500 && !slices.Contains(notKept, status):
+	case e.Answered && !fromStore && status >= 400 && status < 500 && !slices.Contains(statusesNotKept, status):
 		return KeepAnswer
 	case e.Asked || e.Changed:
 		return KeepKey

@@ -52,13 +52,13 @@ func TestEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 		{400, asked, KeepKey}, {409, changed, KeepKey},
 		{500, answered, KeepKey}, {502, asked, KeepKey}, {503, changed, KeepKey}, {504, asked, KeepKey},
 	} {
-		if got := End(tt.status, false, tt.did); got != tt.want {
+		if got := DecideEnd(tt.status, false, tt.did); got != tt.want {
 			t.Errorf("%d after %+v: %d, want %d", tt.status, tt.did, got, tt.want)
 		}
 	}
 	completed := Effects{Changed: true, Completed: true}
 	for status, want := range map[int]Result{200: AnswerKept, 202: AnswerKept, 409: KeepKey, 503: KeepKey} {
-		if got := End(status, false, completed); got != want {
+		if got := DecideEnd(status, false, completed); got != want {
 			t.Errorf("%d after %+v: %d, want %d", status, completed, got, want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
 		did  Effects
 		want Result
 	}{{nothing, Release}, {changed, KeepKey}, {asked, KeepKey}, {answered, KeepKey}} {
-		if got := End(409, true, tt.did); got != tt.want {
+		if got := DecideEnd(409, true, tt.did); got != tt.want {
 			t.Errorf("409 from the store after %+v: %d, want %d", tt.did, got, tt.want)
 		}
 	}

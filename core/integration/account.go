@@ -56,10 +56,10 @@ type Page struct {
 
 // SameAddress reports whether two mail addresses are equal. It ignores the case of ASCII letters
 // only.
-func SameAddress(a, b string) bool { return Fold(a) == Fold(b) }
+func SameAddress(a, b string) bool { return FoldAddress(a) == FoldAddress(b) }
 
-// Fold returns an address with ASCII letters in lower case, the form for comparisons.
-func Fold(address string) string {
+// FoldAddress returns an address with ASCII letters in lower case, the form for comparisons.
+func FoldAddress(address string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
 			return r + 'a' - 'A'
@@ -68,8 +68,8 @@ func Fold(address string) string {
 	}, address)
 }
 
-// Belongs reports whether the account that signed in with this address belongs to the mailbox: the
-// address must be the mailbox's address or its sign-in name.
-func Belongs(address string, m mailbox.Mailbox) bool {
+// IsMailboxAddress reports whether the account that signed in with this address belongs to the
+// mailbox: the address must be the mailbox's address or its sign-in name.
+func IsMailboxAddress(address string, m mailbox.Mailbox) bool {
 	return address != "" && (SameAddress(address, m.Address) || SameAddress(address, m.PrincipalName))
 }

@@ -11,7 +11,7 @@ import (
 // ConnectionStatus is the state of a mailbox's connection to a sending platform.
 type ConnectionStatus string
 
-// The statuses. Only one integration at a time can hold a mailbox; see Held.
+// The statuses. Only one integration at a time can hold a mailbox; see HoldsMailbox.
 const (
 	ConnectionPending       ConnectionStatus = "pending"   // a session is open, or the platform is setting up the account
 	ConnectionConnected     ConnectionStatus = "connected" // the account exists and its grant works
@@ -21,8 +21,8 @@ const (
 	ConnectionOther         ConnectionStatus = "other"         // the account is in an AccountOther state
 )
 
-// Held reports whether this status keeps other integrations from connecting the mailbox.
-func (s ConnectionStatus) Held() bool {
+// HoldsMailbox reports whether this status keeps other integrations from connecting the mailbox.
+func (s ConnectionStatus) HoldsMailbox() bool {
 	switch s {
 	case ConnectionPending, ConnectionConnected, ConnectionDisconnecting, ConnectionOther:
 		return true
@@ -54,18 +54,18 @@ type Connection struct {
 	UpdatedAt      time.Time
 }
 
-// Eligible is a mailbox that can be connected. Connection is zero if the mailbox has none.
-type Eligible struct {
+// EligibleMailbox is a mailbox that can be connected. Connection is zero if the mailbox has none.
+type EligibleMailbox struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
-	// Elsewhere is true when the mailbox is held through a different integration, see
-	// ConnectionStatus.Held.
-	Elsewhere bool
+	// HeldElsewhere is true when the mailbox is held through a different integration, see
+	// ConnectionStatus.HoldsMailbox.
+	HeldElsewhere bool
 }
 
 // Address returns the address of the mailbox's account at the platform. If no account is known, it
 // returns the mailbox's own address.
-func (e Eligible) Address() string {
+func (e EligibleMailbox) Address() string {
 	if e.Connection.AccountAddress != "" {
 		return e.Connection.AccountAddress
 	}
@@ -78,8 +78,8 @@ type Counts struct {
 	HasErrors                                              bool
 }
 
-// As returns the connection updated from its account at the platform.
-func (c Connection) As(a Account, now time.Time) Connection {
+// WithAccount returns the connection updated from its account at the platform.
+func (c Connection) WithAccount(a Account, now time.Time) Connection {
 	before := c.Status
 	switch a.State {
 	case AccountConnected:
@@ -102,49 +102,50 @@ func (c Connection) As(a Account, now time.Time) Connection {
 	return c
 }
 
-// Gone returns the connection as disconnected, after its account was not found at the platform.
-func (c Connection) Gone(reason string, now time.Time) Connection {
+// WithoutAccount returns the connection as disconnected, after its account was not found at the
+// platform.
+func (c Connection) WithoutAccount(reason string, now time.Time) Connection {
 	c.Status, c.Reason, c.HasError, c.UpdatedAt = ConnectionDisconnected, reason, false, now
 	c.AccountID, c.AccountAddress, c.AccountName = "", "", ""
 	return c
 }
 
-// Failed returns the connection after a failed session.
-func (c Connection) Failed(reason string, now time.Time) Connection {
+// WithFailure returns the connection after a failed session.
+func (c Connection) WithFailure(reason string, now time.Time) Connection {
 	c.Status, c.Reason, c.UpdatedAt = ConnectionFailed, reason, now
 	return c
 }
 
-// After returns the connection after one of its sessions has ended. a is the account at that time,
-// zero if there is none. A session that failed or expired changes only a pending connection.
-func (c Connection) After(s Session, a Account, now time.Time) Connection {
+// AfterSession returns the connection after one of its sessions has ended. a is the account at that
+// time, zero if there is none. A session that failed or expired changes only a pending connection.
+func (c Connection) AfterSession(s Session, a Account, now time.Time) Connection {
 	switch {
 	case s.Status == SessionConnected:
-		c = c.As(Account{ID: s.AccountID, Address: s.AccountAddress, Name: s.AccountName, State: AccountConnected,
+		c = c.WithAccount(Account{ID: s.AccountID, Address: s.AccountAddress, Name: s.AccountName, State: AccountConnected,
 			HasError: a.HasError, Reason: a.Reason}, now)
 		c.ConnectedAt = s.ConnectedAt
 		return c
 	case c.Status != ConnectionPending:
 		return c
 	case s.Status == SessionExpired && a.Exists():
-		return c.As(a, now)
+		return c.WithAccount(a, now)
 	case s.Status == SessionExpired:
-		return c.Failed(ReasonExpired, now)
+		return c.WithFailure(ReasonExpired, now)
 	default:
-		return c.Failed(s.Reason, now)
+		return c.WithFailure(s.Reason, now)
 	}
 }
 
-// StartFailed returns the connection to store when the platform did not start a session. If the
-// mailbox has no connection yet, StartFailed returns a new connection with this id.
-func (e Eligible) StartFailed(id, integrationID, reason string, now time.Time) Connection {
+// AfterFailedStart returns the connection to store when the platform did not start a session. If
+// the mailbox has no connection yet, AfterFailedStart returns a new connection with this id.
+func (e EligibleMailbox) AfterFailedStart(id, integrationID, reason string, now time.Time) Connection {
 	c := e.Connection
 	switch {
 	case c.ID == "":
 		c = Connection{ID: id, IntegrationID: integrationID, MailboxID: e.Mailbox.ID}
-		return c.Failed(reason, now)
+		return c.WithFailure(reason, now)
 	case c.Status == ConnectionPending: // pending since an earlier session, which has failed too
-		return c.Failed(reason, now)
+		return c.WithFailure(reason, now)
 	}
 	c.UpdatedAt = now
 	return c

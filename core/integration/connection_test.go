@@ -13,7 +13,7 @@ func TestConnectionAfterSession(t *testing.T) {
 	there := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountConnected}
 	broken := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountFailed, Reason: "connection_error"}
 	done := open("p").WithProgress(integration.Progress{State: integration.SignInSucceeded, Address: anna.Address, Name: "Anna"}, anna, now)
-	denied, expired := open("p").Failed("access_denied"), open("p").Ended(integration.Account{}, now)
+	denied, expired := open("p").WithFailure("access_denied"), open("p").AfterLastCheck(integration.Account{}, now)
 	for _, tt := range []struct {
 		name string
 		was  integration.ConnectionStatus
@@ -34,7 +34,7 @@ func TestConnectionAfterSession(t *testing.T) {
 		{"connected while being disconnected", integration.ConnectionDisconnecting, done, there, integration.ConnectionConnected, ""},
 		{"failed after a disconnect", integration.ConnectionDisconnected, denied, integration.Account{}, integration.ConnectionDisconnected, ""},
 	} {
-		got := integration.Connection{ID: "c", Status: tt.was, ConnectedAt: now.Add(-time.Hour)}.After(tt.s, tt.a, now.Add(time.Second))
+		got := integration.Connection{ID: "c", Status: tt.was, ConnectedAt: now.Add(-time.Hour)}.AfterSession(tt.s, tt.a, now.Add(time.Second))
 		if got.Status != tt.want || got.Reason != tt.why || tt.s.Status == integration.SessionConnected && !got.ConnectedAt.Equal(tt.s.ConnectedAt) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
@@ -51,11 +51,11 @@ func TestAFailedStartKeepsEarlierConnections(t *testing.T) {
 		integration.ConnectionDisconnecting: integration.ConnectionDisconnecting,
 		integration.ConnectionOther:         integration.ConnectionOther,
 	} {
-		e := integration.Eligible{Mailbox: anna}
+		e := integration.EligibleMailbox{Mailbox: anna}
 		if was != "" {
 			e.Connection = integration.Connection{ID: "c", IntegrationID: "i", MailboxID: "m", Status: was}
 		}
-		got := e.StartFailed("c", "i", "start_down", now)
+		got := e.AfterFailedStart("c", "i", "start_down", now)
 		if got.Status != want || got.ID != "c" || got.IntegrationID != "i" || got.MailboxID != "m" || got.UpdatedAt != now {
 			t.Errorf("%q: %+v", was, got)
 		}

@@ -31,8 +31,8 @@ type Provider struct {
 	// AuthHosts are the hosts that the platform's authorization URLs may use, with the port if it
 	// is not 443.
 	AuthHosts []string
-	// Needs are the names of the fields that every credential must have, such as api_key.
-	Needs []string
+	// RequiredFields are the names of the fields that every credential must have, such as api_key.
+	RequiredFields []string
 	// Capabilities are what an integration can do if its credential has all fields.
 	Capabilities Capabilities
 }
@@ -134,26 +134,26 @@ func (r Reach) Choose(provider, requestedID string) (Workspace, error) {
 
 // workspaceRequired returns an error with the provider's workspace_required code. If no such code
 // is published, the error has the code invalid_request.
-func workspaceRequired(provider string, all []Workspace, why string) error {
+func workspaceRequired(provider string, workspaces []Workspace, detail string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {
-		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Values: all,
+		return &fault.Error{Code: fault.InvalidRequest, Detail: detail, Values: workspaces,
 			Fields: []fault.Field{{Name: "workspace_id", Message: "not a workspace that the credential has access to"}}}
 	}
-	return code.WithValues(all, "%s", why)
+	return code.WithValues(workspaces, "%s", detail)
 }
 
-// AuthURL reports whether an authorization URL may be shown to a person. The URL must use https and
-// one of the hosts. Plain http is allowed for loopback addresses, which only test systems
+// IsAllowedAuthURL reports whether an authorization URL may be shown to a person. The URL must use
+// https and one of the hosts. Plain http is allowed for loopback addresses, which only test systems
 // configure.
-func AuthURL(raw string, hosts []string) bool {
+func IsAllowedAuthURL(raw string, hosts []string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.User != nil || u.Opaque != "" || !slices.Contains(hosts, u.Host) {
 		return false
 	}
 	if u.Scheme == "http" {
-		at, err := netip.ParseAddr(u.Hostname())
-		return err == nil && at.IsLoopback()
+		address, err := netip.ParseAddr(u.Hostname())
+		return err == nil && address.IsLoopback()
 	}
 	return u.Scheme == "https"
 }

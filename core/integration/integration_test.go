@@ -42,8 +42,8 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 			if got != tt.want || !errors.Is(err, tt.refusal) {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.Of(err).Values, any(tt.reach.Workspaces)) {
-				t.Errorf("values %v", fault.Of(err).Values)
+			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.ErrorOf(err).Values, any(tt.reach.Workspaces)) {
+				t.Errorf("values %v", fault.ErrorOf(err).Values)
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestAuthURL(t *testing.T) {
 		"https://LOGIN.microsoftonline.com/":                                     false,
 		"https://login.microsoftonline.com%2eevil/x":                             false,
 	} {
-		if got := integration.AuthURL(raw, hosts); got != want {
+		if got := integration.IsAllowedAuthURL(raw, hosts); got != want {
 			t.Errorf("%q: %v", raw, got)
 		}
 	}

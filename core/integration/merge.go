@@ -36,23 +36,24 @@ func (i Integration) Merge(seen Integration) Integration {
 	return i
 }
 
-// Succeeded returns the integration after the platform has accepted the credential in a call at the
-// time at.
-func (i Integration) Succeeded(at time.Time) Integration {
+// AfterSuccess returns the integration after the platform has accepted the credential in a call at
+// the time at.
+func (i Integration) AfterSuccess(at time.Time) Integration {
 	i.Status, i.Observed.Status = Connected, at
 	i.HasError, i.Observed.Error = false, at
 	return i
 }
 
-// Rejected returns the integration after the platform has rejected the credential in a call at the
-// time at.
-func (i Integration) Rejected(at time.Time) Integration {
+// AfterRejection returns the integration after the platform has rejected the credential in a call
+// at the time at.
+func (i Integration) AfterRejection(at time.Time) Integration {
 	i.Status, i.Observed.Status = Failed, at
-	return i.Erred(at)
+	return i.AfterError(at)
 }
 
-// Erred returns the integration after a call at the time at has failed. It does not change Status.
-func (i Integration) Erred(at time.Time) Integration {
+// AfterError returns the integration after a call at the time at has failed. It does not change
+// Status.
+func (i Integration) AfterError(at time.Time) Integration {
 	i.HasError, i.Observed.Error = true, at
 	return i
 }

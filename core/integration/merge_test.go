@@ -17,22 +17,22 @@ func observations() []func(integration.Integration) integration.Integration {
 	return []func(integration.Integration) integration.Integration{
 		func(i integration.Integration) integration.Integration {
 			i.LastTestedAt, i.UpdatedAt = at(3), at(3)
-			return i.Rejected(at(2))
+			return i.AfterRejection(at(2))
 		},
 		func(i integration.Integration) integration.Integration {
 			i.Workspace, i.Observed.Workspace = integration.Workspace{ID: "w", Name: "old"}, at(4)
 			i.LastTestedAt, i.UpdatedAt = at(5), at(5)
-			return i.Succeeded(at(4))
+			return i.AfterSuccess(at(4))
 		},
-		func(i integration.Integration) integration.Integration { return i.Erred(at(6)) },
+		func(i integration.Integration) integration.Integration { return i.AfterError(at(6)) },
 		func(i integration.Integration) integration.Integration {
 			i.RefreshedAt, i.UpdatedAt, i.Observed.Listing = at(9), at(9), at(7)
-			return i.Succeeded(at(8))
+			return i.AfterSuccess(at(8))
 		},
 		func(i integration.Integration) integration.Integration {
 			i.Workspace, i.Observed.Workspace = integration.Workspace{ID: "w", Name: "new"}, at(10)
 			i.LastTestedAt, i.UpdatedAt = at(11), at(11)
-			return i.Rejected(at(10))
+			return i.AfterRejection(at(10))
 		},
 	}
 }

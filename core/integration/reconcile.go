@@ -17,21 +17,21 @@ type Tally struct {
 // account in the listing, zero if there is none. changed is false when the stored connection is up
 // to date, and when the mailbox is connected through a different integration. While a session is
 // open, only a connected account changes the connection. The ids of a new connection are empty.
-func Reconcile(eligible Eligible, account Account, now time.Time) (c Connection, changed bool) {
+func Reconcile(eligible EligibleMailbox, account Account, now time.Time) (c Connection, changed bool) {
 	c = eligible.Connection
-	if eligible.Elsewhere {
+	if eligible.HeldElsewhere {
 		return c, false
 	}
 	next := c
 	switch {
 	case account.Exists():
-		next = c.As(account, now)
+		next = c.WithAccount(account, now)
 	case c.Status == ConnectionFailed && c.AccountID == "" || c.Status == "" || c.Status == ConnectionDisconnected:
 		return c, false // the stored connection has no account either
 	case c.Status == ConnectionDisconnecting:
-		next = c.Gone("", now)
+		next = c.WithoutAccount("", now)
 	default:
-		next = c.Gone(ReasonGone, now)
+		next = c.WithoutAccount(ReasonGone, now)
 	}
 	if c.hasOpenSession(now) && next.Status != ConnectionConnected || c.sameState(next) {
 		return c, false
@@ -64,8 +64,8 @@ func (t *Tally) Count(before, after Connection, changed bool) {
 	}
 }
 
-// Unread adds a mailbox that an interrupted listing did not reach.
-func (t *Tally) Unread(stored Connection) {
+// CountUnread adds a mailbox that an interrupted listing did not reach.
+func (t *Tally) CountUnread(stored Connection) {
 	t.Checked++
 	t.ErrorCount++
 	if stored.Status == ConnectionConnected {
@@ -85,8 +85,8 @@ const (
 	DriftRefused   Drift = "credential_refused" // the platform refuses the integration's credential during a refresh
 )
 
-// Drifted returns the drift between two states of a connection, false if there is none.
-func Drifted(before, after Connection) (Drift, bool) {
+// DriftBetween returns the drift between two states of a connection, false if there is none.
+func DriftBetween(before, after Connection) (Drift, bool) {
 	switch {
 	case before.Status == ConnectionConnected && after.Status == ConnectionFailed:
 		return DriftGrantLost, true

@@ -39,7 +39,7 @@ func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 		{disconnecting, absent, disconnected}, {disconnecting, integration.AccountConnected, connected}, {disconnecting, integration.AccountFailed, failed},
 		{other, absent, disconnected}, {other, integration.AccountConnected, connected}, {other, integration.AccountOther, other},
 	} {
-		e := integration.Eligible{Mailbox: anna}
+		e := integration.EligibleMailbox{Mailbox: anna}
 		if tt.was != none {
 			e.Connection = integration.Connection{ID: "c", Status: tt.was, AccountID: "1", AccountAddress: anna.Address,
 				HasError: tt.was == failed, UpdatedAt: now.Add(-time.Minute)}
@@ -65,17 +65,17 @@ func TestReconcileUsesStoredState(t *testing.T) {
 	impaired.HasError, impaired.Reason = true, "sending_error"
 	for _, tt := range []struct {
 		name    string
-		e       integration.Eligible
+		e       integration.EligibleMailbox
 		a       integration.Account
 		want    integration.ConnectionStatus
 		changed bool
 	}{
-		{"another integration holds it", integration.Eligible{Elsewhere: true}, there, none, false},
-		{"a session that failed left no account behind", integration.Eligible{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
-		{"pending for longer than a session", integration.Eligible{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
-		{"an account with a different id", integration.Eligible{Connection: steady}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
-		{"an error that leaves it connected", integration.Eligible{Connection: steady}, impaired, connected, true},
-		{"nothing new", integration.Eligible{Connection: steady}, there, connected, false},
+		{"another integration holds it", integration.EligibleMailbox{HeldElsewhere: true}, there, none, false},
+		{"a session that failed left no account behind", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
+		{"pending for longer than a session", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
+		{"an account with a different id", integration.EligibleMailbox{Connection: steady}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
+		{"an error that leaves it connected", integration.EligibleMailbox{Connection: steady}, impaired, connected, true},
+		{"nothing new", integration.EligibleMailbox{Connection: steady}, there, connected, false},
 	} {
 		got, changed := integration.Reconcile(tt.e, tt.a, now)
 		if got.Status != tt.want || changed != tt.changed {
@@ -100,7 +100,7 @@ func TestDriftedNamesUnexpectedChanges(t *testing.T) {
 		{disconnecting, connected, integration.DriftStays}, {disconnecting, disconnected, ""},
 		{pending, connected, ""}, {connected, connected, ""}, {failed, disconnected, ""},
 	} {
-		got, drifted := integration.Drifted(integration.Connection{Status: tt.before}, integration.Connection{Status: tt.after})
+		got, drifted := integration.DriftBetween(integration.Connection{Status: tt.before}, integration.Connection{Status: tt.after})
 		if got != tt.want || drifted != (tt.want != "") {
 			t.Errorf("%q to %q: %q", tt.before, tt.after, got)
 		}
@@ -113,7 +113,7 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally
 		for range rapid.IntRange(0, 20).Draw(t, "mailboxes") {
-			e := integration.Eligible{Mailbox: anna, Elsewhere: rapid.Bool().Draw(t, "elsewhere")}
+			e := integration.EligibleMailbox{Mailbox: anna, HeldElsewhere: rapid.Bool().Draw(t, "elsewhere")}
 			if rapid.Bool().Draw(t, "known") {
 				e.Connection = integration.Connection{ID: "c",
 					Status:    rapid.SampledFrom([]integration.ConnectionStatus{pending, connected, failed, disconnected, disconnecting, other}).Draw(t, "status"),
@@ -131,16 +131,16 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 			if !changed && got != e.Connection {
 				t.Fatal("not changed, but different")
 			}
-			if e.Elsewhere && changed {
+			if e.HeldElsewhere && changed {
 				t.Fatal("the mailbox of a different integration is connected")
 			}
-			if !e.Elsewhere && a.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && a.Exists() {
+			if !e.HeldElsewhere && a.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && a.Exists() {
 				t.Fatalf("%+v is %+v", a, got)
 			}
 			if got.ID == "" {
 				continue
 			}
-			again := integration.Eligible{Mailbox: anna, Connection: got, Elsewhere: e.Elsewhere}
+			again := integration.EligibleMailbox{Mailbox: anna, Connection: got, HeldElsewhere: e.HeldElsewhere}
 			if after, changed := integration.Reconcile(again, a, now); changed {
 				t.Fatalf("again %+v is %+v", got, after)
 			}
@@ -155,8 +155,8 @@ func TestTallyOfInterruptedListing(t *testing.T) {
 	var tally integration.Tally
 	held := integration.Connection{Status: connected}
 	tally.Count(held, held, false)
-	tally.Unread(held)
-	tally.Unread(integration.Connection{})
+	tally.CountUnread(held)
+	tally.CountUnread(integration.Connection{})
 	if want := (integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}); tally != want {
 		t.Errorf("%+v", tally)
 	}

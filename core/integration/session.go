@@ -99,9 +99,9 @@ const (
 	expiryGrace = time.Minute
 )
 
-// Open returns the session after the platform has created its own session and before anyone has
-// signed in.
-func (s Session) Open(signIn SignIn, now time.Time) Session {
+// WithSignIn returns the session after the platform has created its own session and before anyone
+// has signed in.
+func (s Session) WithSignIn(signIn SignIn, now time.Time) Session {
 	s.Opened, s.PlatformID, s.ExpiresAt = true, signIn.ID, signIn.ExpiresAt.UTC().Truncate(time.Microsecond)
 	switch {
 	case !s.ExpiresAt.After(now):
@@ -112,9 +112,9 @@ func (s Session) Open(signIn SignIn, now time.Time) Session {
 	return s
 }
 
-// Over reports whether the session has ended, so that the account must be checked for the last
+// HasEnded reports whether the session has ended, so that the account must be checked for the last
 // time. A platform with sessions may complete a session until expiryGrace after ExpiresAt.
-func (s Session) Over(p Progress, now time.Time) bool {
+func (s Session) HasEnded(p Progress, now time.Time) bool {
 	if s.PlatformID == "" {
 		return !now.Before(s.ExpiresAt)
 	}
@@ -127,58 +127,58 @@ func (s Session) WithProgress(p Progress, m mailbox.Mailbox, now time.Time) Sess
 	switch p.State {
 	case SignInSucceeded:
 		s.AccountAddress, s.AccountName = p.Address, p.Name
-		if !Belongs(p.Address, m) {
-			return s.Failed(ReasonWrongAccount)
+		if !IsMailboxAddress(p.Address, m) {
+			return s.WithFailure(ReasonWrongAccount)
 		}
-		return s.connected(Account{ID: p.Address, Address: p.Address, Name: p.Name}, now)
+		return s.asConnected(Account{ID: p.Address, Address: p.Address, Name: p.Name}, now)
 	case SignInFailed:
 		if p.Reason == "" {
-			return s.Failed(ReasonSignIn)
+			return s.WithFailure(ReasonSignIn)
 		}
-		return s.Failed(p.Reason)
+		return s.WithFailure(p.Reason)
 	default:
 		return s
 	}
 }
 
-// Seen returns the session after the mailbox's account was read. An account that existed before the
-// session counts as signed in only once its Mark changes.
-func (s Session) Seen(a Account, now time.Time) Session {
-	if a.State != AccountConnected || !s.changed(a) {
+// AfterCheck returns the session after the mailbox's account was read. An account that existed
+// before the session counts as signed in only once its Mark changes.
+func (s Session) AfterCheck(a Account, now time.Time) Session {
+	if a.State != AccountConnected || !s.hasNewMark(a) {
 		return s
 	}
-	return s.connected(a, now)
+	return s.asConnected(a, now)
 }
 
-// Ended returns the session after the last check of the account. The check may find a sign-in that
-// was late or that the platform did not report.
-func (s Session) Ended(a Account, now time.Time) Session {
-	if seen := s.Seen(a, now); seen.Status == SessionConnected {
-		return seen
+// AfterLastCheck returns the session after the last check of the account. The check may find a
+// sign-in that was late or that the platform did not report.
+func (s Session) AfterLastCheck(a Account, now time.Time) Session {
+	if checked := s.AfterCheck(a, now); checked.Status == SessionConnected {
+		return checked
 	}
-	if a.State == AccountFailed && s.changed(a) {
+	if a.State == AccountFailed && s.hasNewMark(a) {
 		s.AccountID, s.AccountAddress, s.AccountName = a.ID, a.Address, a.Name
-		return s.Failed(a.Reason)
+		return s.WithFailure(a.Reason)
 	}
 	s.Status = SessionExpired
 	return s
 }
 
-// Failed returns the session as failed for a reason.
-func (s Session) Failed(reason string) Session {
+// WithFailure returns the session as failed for a reason.
+func (s Session) WithFailure(reason string) Session {
 	s.Status, s.Reason = SessionFailed, reason
 	return s
 }
 
-func (s Session) changed(a Account) bool { return a.Exists() && a.Mark() != s.PreviousMark }
+func (s Session) hasNewMark(a Account) bool { return a.Exists() && a.Mark() != s.PreviousMark }
 
-func (s Session) connected(a Account, now time.Time) Session {
+func (s Session) asConnected(a Account, now time.Time) Session {
 	s.Status, s.Reason, s.ConnectedAt = SessionConnected, "", now
-	return s.With(a)
+	return s.WithAccount(a)
 }
 
-// With returns the session with the known data of the account.
-func (s Session) With(a Account) Session {
+// WithAccount returns the session with the known data of the account.
+func (s Session) WithAccount(a Account) Session {
 	if !a.Exists() {
 		return s
 	}

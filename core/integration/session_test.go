@@ -19,7 +19,7 @@ var (
 
 func open(platformID string) integration.Session {
 	return integration.Session{ID: "s", Status: integration.SessionPending, CreatedAt: now}.
-		Open(integration.SignIn{ID: platformID, ExpiresAt: now.Add(10 * time.Minute)}, now)
+		WithSignIn(integration.SignIn{ID: platformID, ExpiresAt: now.Add(10 * time.Minute)}, now)
 }
 
 func TestOpenSetsExpiry(t *testing.T) {
@@ -33,7 +33,7 @@ func TestOpenSetsExpiry(t *testing.T) {
 		{"clock skew", now, integration.SessionTime},
 		{"a long lifetime", now.Add(48 * time.Hour), time.Hour},
 	} {
-		got := integration.Session{}.Open(integration.SignIn{ID: "p", ExpiresAt: tt.ends}, now)
+		got := integration.Session{}.WithSignIn(integration.SignIn{ID: "p", ExpiresAt: tt.ends}, now)
 		if got.ExpiresAt.Sub(now) != tt.want || !got.Opened || got.PlatformID != "p" {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
@@ -56,7 +56,7 @@ func TestASessionIsOverAtItsDeadline(t *testing.T) {
 		{"without sessions, in time", "", integration.Progress{}, 10*time.Minute - 1, false},
 		{"without sessions, at the end", "", integration.Progress{}, 10 * time.Minute, true},
 	} {
-		if got := open(tt.platform).Over(tt.p, now.Add(tt.at)); got != tt.want {
+		if got := open(tt.platform).HasEnded(tt.p, now.Add(tt.at)); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
@@ -89,7 +89,7 @@ func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 }
 
 func TestBelongsWithoutSignInName(t *testing.T) {
-	if integration.Belongs("", mailbox.Mailbox{Address: "a@b.test"}) {
+	if integration.IsMailboxAddress("", mailbox.Mailbox{Address: "a@b.test"}) {
 		t.Error("an empty address belongs to the mailbox")
 	}
 }
@@ -119,10 +119,10 @@ func TestSeenAndEnded(t *testing.T) {
 	} {
 		s := open("")
 		s.PreviousMark = tt.before.Mark()
-		if got := s.Seen(tt.then, now); got.Status != tt.seen {
+		if got := s.AfterCheck(tt.then, now); got.Status != tt.seen {
 			t.Errorf("%s, in between: %+v", tt.name, got)
 		}
-		got := s.Ended(tt.then, now)
+		got := s.AfterLastCheck(tt.then, now)
 		if got.Status != tt.ended || got.ConnectedAt.IsZero() == (tt.ended == integration.SessionConnected) {
 			t.Errorf("%s, at the end: %+v", tt.name, got)
 		}
@@ -142,7 +142,7 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		before, then := accounts.Draw(t, "before"), accounts.Draw(t, "then")
 		s := open(rapid.SampledFrom([]string{"", "p"}).Draw(t, "platform"))
 		s.PreviousMark = before.Mark()
-		ended := s.Ended(then, now)
+		ended := s.AfterLastCheck(then, now)
 		if ended.Status == integration.SessionPending {
 			t.Fatal("it did not end")
 		}
@@ -150,7 +150,7 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		if connected && (then.State != integration.AccountConnected || !then.Exists() || then == before || ended.AccountID != then.ID) {
 			t.Fatalf("%+v connects, after %+v", then, before)
 		}
-		if seen := s.Seen(then, now); (seen.Status == integration.SessionConnected) != connected {
+		if seen := s.AfterCheck(then, now); (seen.Status == integration.SessionConnected) != connected {
 			t.Fatalf("Seen returns %s, Ended %s", seen.Status, ended.Status)
 		}
 	})

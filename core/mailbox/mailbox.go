@@ -39,8 +39,8 @@ const (
 	Ready Stage = "ready"
 )
 
-// Listed reports whether the API shows a mailbox in this stage.
-func (s Stage) Listed() bool { return s == Created || s == Ready }
+// IsListed reports whether the API shows a mailbox in this stage.
+func (s Stage) IsListed() bool { return s == Created || s == Ready }
 
 // Mailbox is a shared mailbox as tenantry stores it.
 type Mailbox struct {

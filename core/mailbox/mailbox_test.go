@@ -15,7 +15,7 @@ func TestOnlyCreatedMailboxesAreListed(t *testing.T) {
 	for stage, want := range map[mailbox.Stage]bool{
 		mailbox.Reserved: false, mailbox.Creating: false, mailbox.Created: true, mailbox.Ready: true,
 	} {
-		if stage.Listed() != want {
+		if stage.IsListed() != want {
 			t.Errorf("%s listed: %v", stage, !want)
 		}
 	}
@@ -45,7 +45,7 @@ func TestSeenMergesAMailboxWithItsListing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := mailbox.Mailbox{ID: "id", Stage: tt.stage, Provisioned: tt.provisioned, PrincipalName: tt.stored, Address: address, DailySendLimit: 5}
-			got := m.Seen(mailbox.Platform{
+			got := m.WithPlatformState(mailbox.Platform{
 				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tt.listed, Alias: "anna.1", AccountEnabled: true,
 			}, time.Unix(1, 0))
 			want := mailbox.Mailbox{

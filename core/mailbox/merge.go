@@ -36,14 +36,14 @@ func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	return m
 }
 
-// Seen returns a stored mailbox updated with the platform's state, as read at the time at. If the
-// stage is Reserved, the platform had the mailbox already, and the mailbox becomes Ready. If the
-// stage is Creating, tenantry created the mailbox. The mailbox becomes Created, and still lacks its
-// password.
+// WithPlatformState returns a stored mailbox updated with the platform's state, as read at the time
+// at. If the stage is Reserved, the platform had the mailbox already, and the mailbox becomes
+// Ready. If the stage is Creating, tenantry created the mailbox. The mailbox becomes Created, and
+// still lacks its password.
 //
 // tenantry sets the sign-in name of a mailbox that it created to the address. The platform may show
-// this name late, so Seen ignores any other name once a name is stored.
-func (m Mailbox) Seen(p Platform, at time.Time) Mailbox {
+// this name late, so WithPlatformState ignores any other name once a name is stored.
+func (m Mailbox) WithPlatformState(p Platform, at time.Time) Mailbox {
 	switch m.Stage {
 	case Reserved:
 		m.Stage, m.Observed.Stage = Ready, at
@@ -71,10 +71,10 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	return m
 }
 
-// Missed returns the stored mailbox after a discovery, which began at the time at, found it neither
-// in the platform's list nor by its address. gone reports whether the mailbox no longer exists. If
-// the stored observation is newer than the discovery, Missed changes nothing.
-func (m Mailbox) Missed(at time.Time) (missed Mailbox, gone bool) {
+// AfterMiss returns the stored mailbox after a discovery, which began at the time at, found it
+// neither in the platform's list nor by its address. gone reports whether the mailbox no longer
+// exists. If the stored observation is newer than the discovery, AfterMiss changes nothing.
+func (m Mailbox) AfterMiss(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
 	if !observation.Advance(&m.Observed.Account, at) {
 		return m, false
@@ -82,5 +82,5 @@ func (m Mailbox) Missed(at time.Time) (missed Mailbox, gone bool) {
 	if since.IsZero() {
 		m.MissingSince = at
 	}
-	return m, observation.Gone(since, at)
+	return m, observation.IsGone(since, at)
 }

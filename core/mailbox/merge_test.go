@@ -46,21 +46,21 @@ func TestCompletedCreationIsFinal(t *testing.T) {
 func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
 	created := time.Unix(1000, 0)
 	m := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: created}}
-	if missed, gone := m.Missed(created.Add(-1)); gone || missed != m {
+	if missed, gone := m.AfterMiss(created.Add(-1)); gone || missed != m {
 		t.Fatalf("a miss before the creation: %+v", missed)
 	}
 	first := created.Add(time.Minute)
-	m, gone := m.Missed(first)
+	m, gone := m.AfterMiss(first)
 	if gone || !m.MissingSince.Equal(first) {
 		t.Fatalf("the first miss: gone %v, %+v", gone, m)
 	}
-	if m, gone = m.Missed(first.Add(time.Minute)); gone || !m.MissingSince.Equal(first) {
+	if m, gone = m.AfterMiss(first.Add(time.Minute)); gone || !m.MissingSince.Equal(first) {
 		t.Fatalf("the second miss a minute later: gone %v, %+v", gone, m)
 	}
-	if found := m.Merge(m.Seen(mailbox.Platform{}, first.Add(2*time.Minute))); !found.MissingSince.IsZero() {
+	if found := m.Merge(m.WithPlatformState(mailbox.Platform{}, first.Add(2*time.Minute))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
 	}
-	if _, gone = m.Missed(first.Add(observation.ReplicaLag)); !gone {
+	if _, gone = m.AfterMiss(first.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("not gone after the last miss")
 	}
 }

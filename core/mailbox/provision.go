@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Admit returns the wanted mailboxes that need a new slot on a domain with the existing addresses.
-// An existing mailbox needs no slot, so a request can be repeated. If the new mailboxes do not all
-// fit, Admit fails with mailbox_limit_reached.
-func Admit(existing []string, wanted []Spec, limit int) ([]Spec, error) {
+// SelectNew returns the wanted mailboxes that need a new slot on a domain with the existing
+// addresses. An existing mailbox needs no slot, so a request can be repeated. If the new mailboxes
+// do not all fit, SelectNew fails with mailbox_limit_reached.
+func SelectNew(existing []string, wanted []Spec, limit int) ([]Spec, error) {
 	var newSpecs []Spec
 	for _, w := range wanted {
 		if !slices.Contains(existing, w.Address) {

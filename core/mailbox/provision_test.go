@@ -56,7 +56,7 @@ func TestAdmitLimitsTheMailboxesOfADomain(t *testing.T) {
 		{"existing ones of a domain with too many", append(held[:3:3], "d@a.test"), held, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fresh, err := mailbox.Admit(tt.existing, specs(tt.wanted...), mailbox.MaxPerDomain)
+			fresh, err := mailbox.SelectNew(tt.existing, specs(tt.wanted...), mailbox.MaxPerDomain)
 			if len(fresh) != tt.fresh || errors.Is(err, fault.MailboxLimitReached) != tt.refused {
 				t.Fatalf("got %v, %v", fresh, err)
 			}
@@ -71,7 +71,7 @@ func TestAdmitNeverExceedsLimit(t *testing.T) {
 			return rapid.SliceOfNDistinct(address, 0, most, rapid.ID[string]).Draw(t, name)
 		}
 		existing, wanted := distinct("existing", 3), distinct("wanted", 5)
-		fresh, err := mailbox.Admit(existing, specs(wanted...), 3)
+		fresh, err := mailbox.SelectNew(existing, specs(wanted...), 3)
 		missing := 0
 		for _, w := range wanted {
 			if !strings.Contains(strings.Join(existing, " "), w) {

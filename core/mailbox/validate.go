@@ -29,7 +29,7 @@ func CheckAddresses(domainName string, specs []Spec) ([]Spec, error) {
 	seen := make(map[string]bool, len(specs))
 	for i, spec := range specs {
 		field := fmt.Sprintf("mailboxes[%d].email", i)
-		address, ok := address(spec.Address, domainName)
+		address, ok := canonicalAddress(spec.Address, domainName)
 		switch {
 		case !ok:
 			invalid = append(invalid, fault.Field{Name: field, Message: "not a plain local part followed by @ and the domain of the request"})
@@ -50,31 +50,32 @@ func CheckAddresses(domainName string, specs []Spec) ([]Spec, error) {
 
 func firstFields(fields []fault.Field) []fault.Field { return fields[:min(len(fields), maxFields)] }
 
-func address(raw, domainName string) (string, bool) {
+func canonicalAddress(raw, domainName string) (string, bool) {
 	local, host, split := strings.Cut(raw, "@")
-	if !split || !plain(local) || strings.HasSuffix(host, ".") || domain.Lookup(host) != domainName {
+	if !split || !isPlainLocal(local) || strings.HasSuffix(host, ".") || domain.ParseNameOrNone(host) != domainName {
 		return "", false
 	}
 	canonical := strings.ToLower(local) + "@" + domainName
 	return canonical, len(canonical) <= maxAddress
 }
 
-// plain reports whether a local part is valid in an SMTP address, a sign-in name and a mailbox
-// alias, without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
-func plain(local string) bool {
+// isPlainLocal reports whether a local part is valid in an SMTP address, a sign-in name and a
+// mailbox alias, without quoting. "+" is not allowed, because the platform treats it as the start
+// of a tag.
+func isPlainLocal(local string) bool {
 	if local == "" || len(local) > maxLocal ||
 		strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
 		return false
 	}
 	for _, c := range []byte(local) {
-		if !alphanumeric(c) && c != '.' && c != '-' && c != '_' {
+		if !isAlphanumeric(c) && c != '.' && c != '-' && c != '_' {
 			return false
 		}
 	}
 	return true
 }
 
-func alphanumeric(c byte) bool {
+func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
@@ -115,7 +116,7 @@ func displayName(raw string) (name, problem string) {
 	name = strings.TrimSpace(raw)
 	visible := false
 	for _, c := range name {
-		if unicode.IsControl(c) || misleading(c) {
+		if unicode.IsControl(c) || isMisleading(c) {
 			return "", "contains a control character"
 		}
 		visible = visible || !unicode.IsSpace(c) && !unicode.Is(unicode.Cf, c)
@@ -130,10 +131,10 @@ func displayName(raw string) (name, problem string) {
 	}
 }
 
-// misleading reports whether a character breaks a line or changes the text direction, so that a
+// isMisleading reports whether a character breaks a line or changes the text direction, so that a
 // name could look like a different one. Joiners are allowed, because emoji and several scripts need
 // them.
-func misleading(c rune) bool {
+func isMisleading(c rune) bool {
 	return c == '\u2028' || c == '\u2029' || unicode.Is(unicode.Bidi_Control, c)
 }
 
@@ -146,16 +147,16 @@ const (
 // CheckPassword fails with weak_password for a password that the mail platform would reject.
 func CheckPassword(password secret.Text) error {
 	text := password.Reveal()
-	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || classes(text) < passwordClasses {
+	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || countClasses(text) < passwordClasses {
 		requirement := "8 to 256 characters with three of lower case, upper case, digit and other"
 		return fault.WeakPassword.At("the password is too weak", fault.Field{Name: "account_password", Message: requirement})
 	}
 	return nil
 }
 
-// classes returns the number of character classes in a text. It counts them by Unicode, as the mail
-// platform does: lower case, upper case, digits, and all other characters.
-func classes(text string) int {
+// countClasses returns the number of character classes in a text. It counts them by Unicode, as the
+// mail platform does: lower case, upper case, digits, and all other characters.
+func countClasses(text string) int {
 	var lower, upper, digit, other int
 	for _, c := range text {
 		switch {

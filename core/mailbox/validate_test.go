@@ -54,7 +54,7 @@ func TestUnsafeAddressesAreRefused(t *testing.T) {
 			if !errors.Is(err, fault.InvalidMailboxEmail) {
 				t.Fatalf("got %v", err)
 			}
-			if f := fault.Of(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[1].email" {
+			if f := fault.ErrorOf(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[1].email" {
 				t.Fatalf("fields %v", f)
 			}
 		})
@@ -66,7 +66,7 @@ func TestDuplicateAddressesAreRefused(t *testing.T) {
 	if !errors.Is(err, fault.DuplicateMailboxEmail) {
 		t.Fatalf("got %v", err)
 	}
-	if f := fault.Of(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[2].email" {
+	if f := fault.ErrorOf(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[2].email" {
 		t.Fatalf("fields %v", f)
 	}
 	if _, err := mailbox.CheckAddresses("a.test", specs("x", "x")); !errors.Is(err, fault.InvalidMailboxEmail) {
@@ -76,11 +76,11 @@ func TestDuplicateAddressesAreRefused(t *testing.T) {
 
 func TestErrorsListAtMostTenFields(t *testing.T) {
 	_, err := mailbox.CheckAddresses("a.test", specs(make([]string, 4000)...))
-	if n := len(fault.Of(err).Fields); n != 10 {
+	if n := len(fault.ErrorOf(err).Fields); n != 10 {
 		t.Fatalf("%d fields", n)
 	}
 	_, err = mailbox.CheckNames(make([]mailbox.Spec, 4000))
-	if n := len(fault.Of(err).Fields); n != 10 {
+	if n := len(fault.ErrorOf(err).Fields); n != 10 {
 		t.Fatalf("%d fields", n)
 	}
 }
@@ -135,11 +135,11 @@ func TestRefusedDisplayNames(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := mailbox.DisplayName(tt.raw, "display_name")
-			if !errors.Is(err, fault.InvalidRequest) || fault.Of(err).Fields[0].Name != "display_name" {
+			if !errors.Is(err, fault.InvalidRequest) || fault.ErrorOf(err).Fields[0].Name != "display_name" {
 				t.Fatalf("got %v", err)
 			}
 			_, err = mailbox.CheckNames([]mailbox.Spec{{DisplayName: "Anna"}, {DisplayName: tt.raw}})
-			if !errors.Is(err, fault.InvalidRequest) || fault.Of(err).Fields[0].Name != "mailboxes[1].name" {
+			if !errors.Is(err, fault.InvalidRequest) || fault.ErrorOf(err).Fields[0].Name != "mailboxes[1].name" {
 				t.Fatalf("got %v", err)
 			}
 		})
@@ -191,7 +191,7 @@ func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
 			if (err == nil) != tt.ok || err != nil && !errors.Is(err, fault.WeakPassword) {
 				t.Fatalf("got %v", err)
 			}
-			if err != nil && tt.password != "" && strings.Contains(err.Error()+fault.Of(err).Fields[0].Message, tt.password) {
+			if err != nil && tt.password != "" && strings.Contains(err.Error()+fault.ErrorOf(err).Fields[0].Message, tt.password) {
 				t.Fatal("the refusal repeats the password")
 			}
 		})

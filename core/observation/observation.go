@@ -10,7 +10,7 @@
 // The time of a read is the time before its call, because the answer may show the state at that
 // time. The time of a write is the time after its answer, because the effect of the write is
 // certain only then. A read that overlaps a write therefore never replaces the result of the write.
-// Held is for a value whose old state a lagging replica can show even after the write.
+// HeldUntil is for a value whose old state a lagging replica can show even after the write.
 //
 // Times are those of the processes' clocks. If the clock of a process is slow, its observation
 // does not replace the observations that other processes made just before. The next sync reads the
@@ -23,10 +23,10 @@ import "time"
 // was replaced.
 const ReplicaLag = 15 * time.Minute
 
-// Held returns the observation time to store for a write at the time at, if later reads can still
-// show the old value. The time is ReplicaLag after the write. A read that began earlier than that
-// therefore does not replace the written value.
-func Held(at time.Time) time.Time { return at.Add(ReplicaLag) }
+// HeldUntil returns the observation time to store for a write at the time at, if later reads can
+// still show the old value. The time is ReplicaLag after the write. A read that began earlier than
+// that therefore does not replace the written value.
+func HeldUntil(at time.Time) time.Time { return at.Add(ReplicaLag) }
 
 // Advance reports whether an observation at the time seen replaces the observation at the time
 // stored. If so, it sets stored to seen. The zero time means not observed: an observation at the
@@ -39,9 +39,9 @@ func Advance(stored *time.Time, seen time.Time) bool {
 	return true
 }
 
-// Gone reports whether a missing object no longer exists. missedAt is the time of a read that did
+// IsGone reports whether a missing object no longer exists. missedAt is the time of a read that did
 // not find the object. missingSince is the time of the first such read, zero if a later read found
 // the object. Two such reads less than ReplicaLag apart may come from the same lagging replica.
-func Gone(missingSince, missedAt time.Time) bool {
+func IsGone(missingSince, missedAt time.Time) bool {
 	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
 }

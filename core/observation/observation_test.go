@@ -45,7 +45,7 @@ func TestGoneNeedsTwoMissesApart(t *testing.T) {
 		{"a miss that was stored late", first, first.Add(-time.Minute), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if gone := observation.Gone(tt.since, tt.at); gone != tt.gone {
+			if gone := observation.IsGone(tt.since, tt.at); gone != tt.gone {
 				t.Fatalf("gone: %v", gone)
 			}
 		})

@@ -105,23 +105,23 @@ func (e *Error) Unwrap() error {
 // CauseTooLarge is the Cause when the answer exceeds the size that tenantry reads.
 const CauseTooLarge = "answer_too_large"
 
-// CauseCut is the Cause of an Unknown outcome when the connection was closed before the answer. If
-// the call was a read, it changed nothing and may be reported as Down.
-const CauseCut = "connection_cut"
+// CauseConnectionCut is the Cause of an Unknown outcome when the connection was closed before the
+// answer. If the call was a read, it changed nothing and may be reported as Down.
+const CauseConnectionCut = "connection_cut"
 
 // CauseSetting is the prefix of the Cause when a setting of a connection is invalid. The plugin
 // detects this before it calls the provider.
 const CauseSetting = "setting "
 
-// TooLarge reports whether err means that an answer exceeded the size limit of the service or of
+// IsTooLarge reports whether err means that an answer exceeded the size limit of the service or of
 // the plugin protocol. A retry returns the same error.
-func TooLarge(err error) bool {
+func IsTooLarge(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && strings.HasSuffix(e.Cause, "_too_large")
 }
 
-// Of returns the Kind of the provider error in err, or 0 if err is nil or contains none.
-func Of(err error) Kind {
+// KindOf returns the Kind of the provider error in err, or 0 if err is nil or contains none.
+func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Kind
@@ -142,7 +142,7 @@ func RetryAfter(err error) time.Duration {
 // false for Unknown and Broken. It is also false for errors that do not come from a provider, such
 // as a cancelled context or a crashed plugin.
 func ChangedNothing(err error) bool {
-	switch Of(err) {
+	switch KindOf(err) {
 	case Refused, NotReady, Throttled, Down:
 		return true
 	default:

@@ -31,12 +31,12 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := fmt.Errorf("add domain: %w", &tt.err)
-			seen := fault.Of(err)
+			seen := fault.ErrorOf(err)
 			if seen.Code != tt.want || seen.RetryAfter != tt.wait || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
 				t.Fatalf("the caller sees %+v", seen)
 			}
-			if outcome.Of(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.unchanged {
-				t.Fatalf("kind %s, resolved %v", outcome.Of(err), outcome.ChangedNothing(err))
+			if outcome.KindOf(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.unchanged {
+				t.Fatalf("kind %s, resolved %v", outcome.KindOf(err), outcome.ChangedNothing(err))
 			}
 		})
 	}
@@ -44,11 +44,11 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 
 func TestOtherErrorsHaveNoKnownOutcome(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, errors.New("plugin died")} {
-		if outcome.Of(err) != 0 || outcome.ChangedNothing(err) {
+		if outcome.KindOf(err) != 0 || outcome.ChangedNothing(err) {
 			t.Errorf("%v counts as a provider's answer", err)
 		}
 	}
-	if outcome.Of(nil) != 0 {
+	if outcome.KindOf(nil) != 0 {
 		t.Error("no error has a kind")
 	}
 }

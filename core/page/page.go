@@ -3,7 +3,7 @@
 // Package page defines the rules of lists that are read page by page: the limits, and the cursors
 // with which a caller asks for the next page.
 //
-// Query is a request for a page, and Page is the answer. Cut makes a Page from the entries that a
+// Query is a request for a page, and Page is the answer. New makes a Page from the entries that a
 // store returned.
 package page
 
@@ -39,9 +39,9 @@ type Page[T any] struct {
 	Next Cursor
 }
 
-// Cut makes a page from the entries that follow the position of the query. entries must have one
+// New makes a page from the entries that follow the position of the query. entries must have one
 // entry more than the limit, unless the list ends before that.
-func Cut[T any](q Query, entries []T, position func(T) Cursor) Page[T] {
+func New[T any](q Query, entries []T, position func(T) Cursor) Page[T] {
 	if len(entries) <= q.Limit {
 		return Page[T]{Entries: entries}
 	}

@@ -55,7 +55,7 @@ func TestPagesAreCompleteAndInOrder(t *testing.T) {
 			if q.After != "" {
 				after = slices.Index(list, string(q.After)) + 1
 			}
-			p := page.Cut(q, list[after:min(len(list), after+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
+			p := page.New(q, list[after:min(len(list), after+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
 			if len(p.Entries) > limit {
 				t.Fatalf("%d entries with limit %d", len(p.Entries), limit)
 			}

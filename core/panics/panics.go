@@ -39,10 +39,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("panic of type %s in %s", e.Type, strings.Join(e.Stack[:min(1, len(e.Stack))], ""))
 }
 
-// Of returns the Error for a value that recover returned. Call it in the deferred function. If
-// recovered is already an *Error, because Group.Wait panicked with it, Of returns it unchanged.
-func Of(recovered any) *Error {
-	if e, continued := recovered.(*Error); continued {
+// ErrorOf returns the Error for a value that recover returned. Call it in the deferred function. If
+// recovered is already an *Error, because Group.Wait panicked with it, ErrorOf returns it
+// unchanged.
+func ErrorOf(recovered any) *Error {
+	if e, alreadyError := recovered.(*Error); alreadyError {
 		return e
 	}
 	return &Error{Type: fmt.Sprintf("%T", recovered), Stack: stack()}
@@ -74,12 +75,12 @@ func stack() []string {
 	}
 }
 
-// Guarded returns a function that calls f. If f panics, the function passes the panic to failed.
-func Guarded(f func(), failed func(*Error)) func() {
+// Guarded returns a function that calls f. If f panics, the function passes the panic to onPanic.
+func Guarded(f func(), onPanic func(*Error)) func() {
 	return func() {
 		defer func() {
 			if v := recover(); v != nil {
-				failed(Of(v))
+				onPanic(ErrorOf(v))
 			}
 		}()
 		f()
@@ -92,22 +93,22 @@ func Catch(f func() error) (err error) {
 	return err
 }
 
-// Continue panics with the *Error in err, if there is one. A goroutine that waits for the result of
-// another goroutine calls Continue, so that the panic reaches the code that runs the waiting
+// Repanic panics with the *Error in err, if there is one. A goroutine that waits for the result of
+// another goroutine calls Repanic, so that the panic reaches the code that runs the waiting
 // request or job.
-func Continue(err error) {
+func Repanic(err error) {
 	var e *Error
 	if errors.As(err, &e) {
 		panic(e)
 	}
 }
 
-// Go starts a goroutine that calls f. If f panics, the goroutine passes the panic to failed.
-func Go(f func(), failed func(*Error)) { go Guarded(f, failed)() }
+// Go starts a goroutine that calls f. If f panics, the goroutine passes the panic to onPanic.
+func Go(f func(), onPanic func(*Error)) { go Guarded(f, onPanic)() }
 
-// AfterFunc is time.AfterFunc. If f panics, its goroutine passes the panic to failed.
-func AfterFunc(pause time.Duration, f func(), failed func(*Error)) *time.Timer {
-	return time.AfterFunc(pause, Guarded(f, failed))
+// AfterFunc is time.AfterFunc. If f panics, its goroutine passes the panic to onPanic.
+func AfterFunc(pause time.Duration, f func(), onPanic func(*Error)) *time.Timer {
+	return time.AfterFunc(pause, Guarded(f, onPanic))
 }
 
 // Group is a group of goroutines that a caller waits for. Its zero value is empty.

@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/core/observation"
 )
 
-// Begin starts an attempt of a job that a worker has claimed. It returns the job as Running and the
-// step to do. If the job has no next attempt, Begin returns it unchanged with None.
-func Begin(j Job, now time.Time) (Job, Step) {
+// BeginAttempt starts an attempt of a job that a worker has claimed. It returns the job as Running
+// and the step to do. If the job has no next attempt, BeginAttempt returns it unchanged with None.
+func BeginAttempt(j Job, now time.Time) (Job, Step) {
 	if !j.Status.HasNextAttempt() {
 		return j, None
 	}
@@ -47,7 +47,7 @@ func (j *Job) excludeIdle(idle time.Duration) {
 // unchanged.
 func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	if j.Status != Running {
-		return j, j.step()
+		return j, j.currentStep()
 	}
 	d := decision{Timetable: t, Moment: at, Job: j}
 	d.UpdatedAt = at.Now
@@ -56,7 +56,7 @@ func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	} else if d.checkError(o.Err, o.Zone) {
 		d.decide(o)
 	}
-	return d.Job, d.step()
+	return d.Job, d.currentStep()
 }
 
 // decision is a job while Advance changes it, with the inputs of the decision.
@@ -114,9 +114,9 @@ func (d *decision) checkError(err error, z Zone) bool {
 	case domainGone:
 		d.fail(messageGone)
 	case refused:
-		d.fail(fmt.Sprintf(messageRefused, fault.Of(err).Detail))
+		d.fail(fmt.Sprintf(messageRefused, fault.ErrorOf(err).Detail))
 	case unexplained:
-		detail := fault.Of(err).Detail
+		detail := fault.ErrorOf(err).Detail
 		d.countFault(fmt.Sprintf(messageRefused, detail))
 		if d.Status == Waiting {
 			d.Message += fmt.Sprintf(suffixRefused, detail)
@@ -183,7 +183,7 @@ func (d *decision) enterStep(next Step) {
 // wait schedules the same step again, after a pause of at least minPause. If the stage has exceeded
 // its time limit, the job requires an action instead.
 func (d *decision) wait(minPause time.Duration) {
-	if d.overdue(d.Job, d.Now) {
+	if d.isOverdue(d.Job, d.Now) {
 		d.require(d.Stage.timeoutAction(), "")
 		return
 	}
@@ -226,7 +226,7 @@ func (d *decision) waitForProvider(minWait time.Duration) {
 // waitForDomain waits until the missing domain is found again. The platform's replicas lag, so the
 // job fails only if the domain is missing for observation.ReplicaLag.
 func (d *decision) waitForDomain() {
-	if observation.Gone(d.MissingSince, d.Now) {
+	if observation.IsGone(d.MissingSince, d.Now) {
 		d.fail(messageGone)
 		return
 	}
@@ -251,7 +251,7 @@ func (d *decision) countFault(message string) {
 
 // require stops the job until a person has acted.
 func (d *decision) require(action dns.ActionRequired, message string) {
-	d.Status, d.Required, d.Message = ActionRequired, action, cmp.Or(message, advice[action])
+	d.Status, d.Required, d.Message = ActionRequired, action, cmp.Or(message, actionMessages[action])
 }
 
 // fail ends the job as failed.

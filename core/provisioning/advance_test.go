@@ -29,7 +29,7 @@ type advanceCase struct {
 func (r advanceCase) run(t *testing.T) {
 	j := afterObservations(t, newJob(), r.path...)
 	now := j.NextAttemptAt.Add(time.Minute)
-	j, _ = Begin(j, now)
+	j, _ = BeginAttempt(j, now)
 	if r.history != nil {
 		r.history(&j, now)
 	}
@@ -209,7 +209,7 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 	var pauses []time.Duration
 	for range 9 {
 		now := j.NextAttemptAt
-		j, _ = Begin(j, now)
+		j, _ = BeginAttempt(j, now)
 		j, _ = DefaultTimetable.Advance(j, observationNamed(t, "not shown"), at(now))
 		pauses = append(pauses, j.NextAttemptAt.Sub(now)/time.Second)
 	}
@@ -224,11 +224,11 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 }
 
 // The time that a provider was unavailable does not count towards the limit of a stage, up to
-// Limit.
+// StageLimit.
 func TestUnavailableTimeDoesNotCount(t *testing.T) {
 	unavailable := func(hours int) Job {
 		j := afterObservations(t, newJob(), toRead...)
-		j, _ = Begin(j, j.NextAttemptAt)
+		j, _ = BeginAttempt(j, j.NextAttemptAt)
 		since := j.Since
 		for h := range hours {
 			j.Status = Running
@@ -257,7 +257,7 @@ func TestUnavailableTimeDoesNotCount(t *testing.T) {
 }
 
 func TestAnswerResetsFaults(t *testing.T) {
-	j, _ := Begin(newJob(), start)
+	j, _ := BeginAttempt(newJob(), start)
 	j.Faults = 19
 	j, _ = DefaultTimetable.Advance(j, observationNamed(t, "unreliable"), at(start))
 	j.Status = Running
@@ -269,7 +269,7 @@ func TestAnswerResetsFaults(t *testing.T) {
 // A reliable read resets UnreliableSince. A read without the records resets SeenAt.
 func TestReadResetsProgress(t *testing.T) {
 	j := afterObservations(t, newJob(), toApply...)
-	j, _ = Begin(j, start)
+	j, _ = BeginAttempt(j, start)
 	j.UnreliableSince = start.Add(-59 * time.Minute)
 	if got, _ := DefaultTimetable.Advance(j, Observation{Zone: zoneWithChanges, WriteErr: nil, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
 		t.Error("the hour goes on")
@@ -295,7 +295,7 @@ func TestMissingDomainIsFoundAgain(t *testing.T) {
 func TestStageResetsProgress(t *testing.T) {
 	spent := func(path []string) Job {
 		j := afterObservations(t, newJob(), path...)
-		j, _ = Begin(j, start)
+		j, _ = BeginAttempt(j, start)
 		j.Attempt, j.Unavailable, j.UnavailableSince, j.SeenAt, j.UnreliableSince = 5, time.Hour, start.Add(time.Hour), start, start
 		return j
 	}
@@ -316,7 +316,7 @@ func TestStageResetsProgress(t *testing.T) {
 	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
 		t.Error("an hour that has not begun is waited for")
 	}
-	if again, _ := Begin(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
+	if again, _ := BeginAttempt(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
 		t.Errorf("it began again at %s", again.StartedAt)
 	}
 }
@@ -341,7 +341,7 @@ func TestMayWriteAcceptsOnlyTheApprovedPlan(t *testing.T) {
 func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
-		"access denied": advice[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
+		"access denied": actionMessages[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
 		"refused":     "A provider refuses a step: why. After that is fixed, provision the domain again.",
 		"unexplained": waitMessages[StagePlan] + " At the last attempt a provider refused the step: why. The job tries again.",
 		"throttled":   waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
@@ -355,8 +355,8 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 	}
 	unconnected := Zone{Reliable: true, Conflict: true, Changes: true, Required: dns.ConnectionRequired, Message: "no connection"}
 	j := afterObservations(t, newJob(), toRead...)
-	j, _ = Begin(j, start)
-	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != advice[dns.ConflictToResolve] {
+	j, _ = BeginAttempt(j, start)
+	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != actionMessages[dns.ConflictToResolve] {
 		t.Errorf("the message of a conflict is %q", j.Message)
 	}
 }
@@ -399,7 +399,7 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 		if want := map[bool]Step{true: Wait, false: None}[s == Queued || s == Waiting]; got != j || step != want {
 			t.Errorf("%s: step %q, %+v", s, step, got)
 		}
-		begun, step := Begin(j, start.Add(time.Hour))
+		begun, step := BeginAttempt(j, start.Add(time.Hour))
 		if has := s == Queued || s == Waiting; (begun.Status == Running) != has || (step == Plan) != has || has == begun.StartedAt.IsZero() {
 			t.Errorf("%s: begins with %q as %s", s, step, begun.Status)
 		}
@@ -418,8 +418,8 @@ func TestIdleTimeDoesNotCount(t *testing.T) {
 		}
 		j := afterObservations(t, newJob(), append(path[:len(path):len(path)], observation)...)
 		due, resumed := j.NextAttemptAt, j.NextAttemptAt.Add(1000*time.Hour)
-		j, _ = Begin(j, resumed)
-		j, _ = Begin(j, resumed) // the first worker died
+		j, _ = BeginAttempt(j, resumed)
+		j, _ = BeginAttempt(j, resumed) // the first worker died
 		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
 			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
 		}

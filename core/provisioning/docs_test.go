@@ -53,11 +53,11 @@ func codesIn(cell string) []string {
 // jobHistories change a running job to one that has been at its step for some time.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
-	"overdue": func(j *Job) { j.Since = j.Since.Add(-DefaultTimetable.Limit) },
+	"overdue": func(j *Job) { j.Since = j.Since.Add(-DefaultTimetable.StageLimit) },
 	"all away": func(j *Job) {
-		j.Since, j.UnavailableSince = j.Since.Add(-2*DefaultTimetable.Limit), j.Since.Add(-2*DefaultTimetable.Limit)
+		j.Since, j.UnavailableSince = j.Since.Add(-2*DefaultTimetable.StageLimit), j.Since.Add(-2*DefaultTimetable.StageLimit)
 	},
-	"unreliable":    func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.Unreliable) },
+	"unreliable":    func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.UnreliableLimit) },
 	"missing":       func(j *Job) { j.MissingSince = j.Since.Add(-observation.ReplicaLag) },
 	"seen once":     func(j *Job) { j.SeenAt = j.Since.Add(-time.Minute) },
 	"moved twice":   func(j *Job) { j.ZoneChanges = 2 },
@@ -79,7 +79,7 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 			for _, o := range observations {
 				j := afterObservations(t, newJob(), path...)
 				now := j.NextAttemptAt.Add(time.Minute)
-				j, _ = Begin(j, now)
+				j, _ = BeginAttempt(j, now)
 				change(&j)
 				after, _ := DefaultTimetable.Advance(j, o, at(now))
 				if after.Stage != j.Stage {
@@ -116,7 +116,7 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := string(text)
-	for code, says := range advice {
+	for code, says := range actionMessages {
 		if !strings.Contains(all, "| `"+string(code)+"` | "+says+" |") {
 			t.Errorf("the page does not say:\n| `%s` | %s |", code, says)
 		}
@@ -127,8 +127,8 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 			codes[stop] = true
 		}
 	}
-	if len(codes) != len(advice)+1 { // the stop "failed" has no advice
-		t.Errorf("the table has %d codes, %d are known", len(codes)-1, len(advice))
+	if len(codes) != len(actionMessages)+1 { // the stop "failed" has no advice
+		t.Errorf("the table has %d codes, %d are known", len(codes)-1, len(actionMessages))
 	}
 	for _, s := range []Status{Queued, Running, Waiting, ActionRequired, Completed, Failed} {
 		if !strings.Contains(all, "| `"+string(s)+"` |") {

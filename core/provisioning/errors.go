@@ -38,11 +38,11 @@ func classify(err error) (errorClass, time.Duration) {
 	if err == nil {
 		return answered, 0
 	}
-	f := fault.Of(err)
+	f := fault.ErrorOf(err)
 	if class, known := classByCode[f.Code]; known {
 		return class, f.RetryAfter
 	}
-	switch outcome.Of(err) {
+	switch outcome.KindOf(err) {
 	case outcome.NotReady:
 		return notYet, f.RetryAfter
 	case outcome.Throttled, outcome.Down:

@@ -17,16 +17,16 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func at(now time.Time) Moment { return Moment{Now: now} }
 
 func newJob() Job {
-	return New("job", "run", "ann", "domain", "guid", "contoso.test", start)
+	return NewJob("job", "run", "ann", "domain", "guid", "contoso.test", start)
 }
 
 // The zones that observations contain.
 var (
-	zoneWithChanges      = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "plan"}
-	zoneWithOtherChanges = Zone{Provider: "powerdns", Held: true, Reliable: true, Changes: true, Hash: "another plan"}
-	unchangedZone        = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "unchanged"}
+	zoneWithChanges      = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "plan"}
+	zoneWithOtherChanges = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Changes: true, Hash: "another plan"}
+	unchangedZone        = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Hash: "unchanged"}
 	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // by the public name servers
-	zoneWithConflict     = Zone{Provider: "powerdns", Held: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
+	zoneWithConflict     = Zone{Provider: "powerdns", FromProvider: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
 		Required: dns.ConflictToResolve, Message: "Resolve these conflicts first. MX at contoso.test."}
 	unreliableZone = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}
 )
@@ -52,7 +52,7 @@ var observations = map[string]Observation{
 	"other changes":         {Zone: zoneWithOtherChanges},
 	"unchanged":             {Zone: unchangedZone},
 	"unchanged and ready":   {Zone: unchangedZone, Ready: true},
-	"unchanged and shown":   {Zone: unchangedZone, Shown: true, NegativeTTL: 30 * time.Minute},
+	"unchanged and shown":   {Zone: unchangedZone, RecordsVisible: true, NegativeTTL: 30 * time.Minute},
 	"not shown":             {Zone: zoneNotShown},
 	"written":               {Zone: zoneWithChanges, Ready: true},
 	"ready":                 {Ready: true},
@@ -64,9 +64,9 @@ var observations = map[string]Observation{
 	"no connection":         {Zone: zoneRequiring(dns.ConnectionRequired)},
 	"unsupported":           {Zone: zoneRequiring(dns.ProviderUnsupported)},
 	"credential":            {Zone: zoneRequiring(dns.CredentialRejected)},
-	"zone moved":            {Zone: zoneWithChanges, WriteErr: dns.Changed()},
-	"no zone":               {Zone: zoneWithChanges, WriteErr: dns.NoZone()},
-	"overlapped":            {Zone: zoneWithChanges, WriteErr: dns.Overlapped()},
+	"zone moved":            {Zone: zoneWithChanges, WriteErr: dns.ChangedError()},
+	"no zone":               {Zone: zoneWithChanges, WriteErr: dns.NoZoneError()},
+	"overlapped":            {Zone: zoneWithChanges, WriteErr: dns.OverlappedError()},
 	"credential at write":   {Zone: zoneWithChanges, WriteErr: refusedWith(fault.AccessDenied)},
 	"write throttled":       {Zone: zoneWithChanges, WriteErr: providerError(outcome.Throttled, time.Minute)},
 	"write lost":            {Zone: zoneWithChanges, WriteErr: providerError(outcome.Unknown, 0)},
@@ -106,7 +106,7 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 	for _, name := range names {
 		now := j.NextAttemptAt.Add(time.Minute)
 		if j.Status != Running {
-			j, _ = Begin(j, now)
+			j, _ = BeginAttempt(j, now)
 		}
 		j, _ = DefaultTimetable.Advance(j, observationNamed(t, name), at(now))
 	}

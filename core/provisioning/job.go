@@ -4,7 +4,7 @@
 // signed, healthy mail. A Job is plain data. Its next step depends only on the Observation of the
 // last step and on the time. docs/provisioning.md draws the states.
 //
-// Start reading at Begin and Timetable.Advance in advance.go.
+// Start reading at BeginAttempt and Timetable.Advance in advance.go.
 //
 //   - job.go: Job with its stages, statuses and steps, and Run, a set of jobs.
 //   - observation.go: Observation, the result of a step, and Zone, the summary of a DNS plan.
@@ -53,8 +53,8 @@ const (
 	Failed         Status = "failed"
 )
 
-// Active reports whether a job in status s prevents a second job for the same domain.
-func (s Status) Active() bool { return s.HasNextAttempt() || s == ActionRequired }
+// IsActive reports whether a job in status s prevents a second job for the same domain.
+func (s Status) IsActive() bool { return s.HasNextAttempt() || s == ActionRequired }
 
 // HasNextAttempt reports whether a job in status s is attempted again without action by a person.
 func (s Status) HasNextAttempt() bool { return s == Queued || s == Running || s == Waiting }
@@ -148,8 +148,8 @@ type Progress struct {
 	NegativeTTL time.Duration
 }
 
-// New returns a queued job that is due at once.
-func New(id, runID string, account access.AccountID, domainID string, tenantGUID tenant.GUID, name string, now time.Time) Job {
+// NewJob returns a queued job that is due at once.
+func NewJob(id, runID string, account access.AccountID, domainID string, tenantGUID tenant.GUID, name string, now time.Time) Job {
 	return Job{
 		ID: id, RunID: runID, Account: account, DomainID: domainID, TenantGUID: tenantGUID, DomainName: name,
 		Stage: StageQueued, Status: Queued, Next: Plan,
@@ -160,11 +160,11 @@ func New(id, runID string, account access.AccountID, domainID string, tenantGUID
 // MayWrite reports whether the job may write the plan of the step Apply, which z summarizes. This
 // plan must require no action, and must equal the plan of the step Plan.
 func (j Job) MayWrite(z Zone) bool {
-	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
+	return j.Next == Apply && z.requiredAction() == "" && z.Hash == j.PlanHash
 }
 
-// step returns what a worker does with the job in its current status.
-func (j Job) step() Step {
+// currentStep returns what a worker does with the job in its current status.
+func (j Job) currentStep() Step {
 	switch j.Status {
 	case Running:
 		return j.Next
@@ -200,7 +200,7 @@ func (r Run) With(jobs []Job) Run {
 		if j.UpdatedAt.After(r.CreatedAt) && j.UpdatedAt.After(r.UpdatedAt) {
 			r.UpdatedAt = j.UpdatedAt
 		}
-		if !r.Status.Active() && j.EndedAt.After(r.CompletedAt) {
+		if !r.Status.IsActive() && j.EndedAt.After(r.CompletedAt) {
 			r.CompletedAt = j.EndedAt
 		}
 	}

@@ -68,7 +68,7 @@ func TestRunTimesSpanTheJobs(t *testing.T) {
 
 func TestOnlyEndedJobsAreInactive(t *testing.T) {
 	for s, want := range map[Status]bool{Queued: true, Running: true, Waiting: true, ActionRequired: true, Completed: false, Failed: false} {
-		if s.Active() != want {
+		if s.IsActive() != want {
 			t.Errorf("%s is active: %v", s, !want)
 		}
 	}
@@ -84,19 +84,19 @@ func TestZoneOfSummarizesAPlan(t *testing.T) {
 	offer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "contoso.test", Content: "MS=ms1"}}}
 	p := dns.NewPlan(offer, s, nil)
 	z := ZoneOf(reach, reach.Automate(s, p), p)
-	if z.Provider != "powerdns" || !z.Held || !z.Reliable || z.Conflict || !z.Changes || z.Hash != p.Hash() || z.required() != "" {
+	if z.Provider != "powerdns" || !z.FromProvider || !z.Reliable || z.Conflict || !z.Changes || z.Hash != p.Hash() || z.requiredAction() != "" {
 		t.Errorf("open: %+v", z)
 	}
 	s.Sets = []dns.RRSet{{Name: "contoso.test", Type: dns.MX, Values: []string{"10 mx.else.test"}}}
 	p = dns.NewPlan(offer, s, nil)
-	if z = ZoneOf(reach, reach.Automate(s, p), p); !z.Conflict || z.required() != dns.ConflictToResolve || z.Message == "" {
+	if z = ZoneOf(reach, reach.Automate(s, p), p); !z.Conflict || z.requiredAction() != dns.ConflictToResolve || z.Message == "" {
 		t.Errorf("blocked: %+v", z)
 	}
 	reach.Access.Standing = dns.NoConnection
-	if z = ZoneOf(reach, reach.Automate(s, p), p); z.Held || z.required() != dns.ConnectionRequired {
+	if z = ZoneOf(reach, reach.Automate(s, p), p); z.FromProvider || z.requiredAction() != dns.ConnectionRequired {
 		t.Errorf("unconnected: %+v", z)
 	}
-	if got := (Zone{}).required(); got != dns.ReadUnreliable {
+	if got := (Zone{}).requiredAction(); got != dns.ReadUnreliable {
 		t.Errorf("nothing: %s", got)
 	}
 }

@@ -14,9 +14,9 @@ const (
 	TenantAccessLost    dns.ActionRequired = "tenant_access_lost"
 )
 
-// advice holds the message for each required action. A more specific message of the plan takes
-// precedence.
-var advice = map[dns.ActionRequired]string{
+// actionMessages holds the message for each required action. A more specific message of the plan
+// takes precedence.
+var actionMessages = map[dns.ActionRequired]string{
 	dns.ConnectionRequired:  "The account has no connection to the domain's DNS provider with access to the zone. Add one, or publish the records of the plan by hand; then retry the job.",
 	dns.ConflictToResolve:   "An existing record conflicts with a record that the mail platform needs, and is not overwritten. The plan lists the conflict. Resolve it, then retry the job.",
 	dns.ProviderUnsupported: "The domain's DNS is served by a provider to which this service cannot write. Publish the records of the plan by hand, then retry the job.",

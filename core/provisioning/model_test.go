@@ -27,8 +27,8 @@ type simulation struct {
 	lost  []Job // the job as seen by workers that lost their claim
 }
 
-// maxDuration and maxSteps bound how long a job can run without a person. Each stage may take Limit
-// twice, and the zone may change twice.
+// maxDuration and maxSteps bound how long a job can run without a person. Each stage may take
+// StageLimit twice, and the zone may change twice.
 const (
 	maxDuration = 3 * 9 * (2*48 + 3) * time.Hour
 	maxSteps    = 3 * 9 * 500 // the pause grows to 15 minutes
@@ -97,7 +97,7 @@ func (s *simulation) work(t *rapid.T) {
 			s.now = s.job.NextAttemptAt
 		}
 		s.job.Epoch++
-		s.job, _ = Begin(s.job, s.now)
+		s.job, _ = BeginAttempt(s.job, s.now)
 	}
 	s.steps++
 	var step Step
@@ -108,7 +108,7 @@ func (s *simulation) work(t *rapid.T) {
 // checkDecision checks the invariants of a decision.
 func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	j := s.job
-	if step != j.step() || (j.Status == Running) != (step != Wait && step != None) {
+	if step != j.currentStep() || (j.Status == Running) != (step != Wait && step != None) {
 		t.Fatalf("%s with step %q", j.Status, step)
 	}
 	switch j.Status {
@@ -141,11 +141,11 @@ func (s *simulation) check(t *rapid.T, before Job) {
 	if s.job.Epoch < before.Epoch {
 		t.Fatalf("epoch %d after %d", s.job.Epoch, before.Epoch)
 	}
-	if !before.Status.Active() && s.job != before {
+	if !before.Status.IsActive() && s.job != before {
 		t.Fatalf("an ended job became %+v", s.job)
 	}
 	allowed := s.table[before.Stage].next
-	if before.Stage == StageQueued { // Begin and Advance happened in one action
+	if before.Stage == StageQueued { // BeginAttempt and Advance happened in one action
 		allowed = append(slices.Clone(allowed), s.table[StagePlan].next...)
 	}
 	wasReset := before.Status == ActionRequired && s.job.Status == Queued
@@ -183,7 +183,7 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 			if s.job.NextAttemptAt.After(s.now) {
 				s.now = s.job.NextAttemptAt
 			}
-			s.job, _ = Begin(s.job, s.now)
+			s.job, _ = BeginAttempt(s.job, s.now)
 		}
 		var step Step
 		s.job, step = DefaultTimetable.Advance(s.job, observations[few[steps%len(few)]], at(s.now))
@@ -215,7 +215,7 @@ func attempt(j Job, now time.Time, o Observation) (Job, time.Time) {
 	if j.NextAttemptAt.After(now) {
 		now = j.NextAttemptAt
 	}
-	j, _ = Begin(j, now)
+	j, _ = BeginAttempt(j, now)
 	j, _ = DefaultTimetable.Advance(j, o, at(now))
 	return j, now
 }

@@ -21,9 +21,9 @@ type Observation struct {
 	// set after a Verify or EnableDKIM for which the platform was not ready. After a failed read it
 	// is the zero Zone.
 	Zone Zone
-	// Shown is set after ReadDNS. It is true for a reliable read in which every server that answers
-	// shows all records of the plan.
-	Shown bool
+	// RecordsVisible is set after ReadDNS. It is true for a reliable read in which every server
+	// that answers shows all records of the plan.
+	RecordsVisible bool
 	// NegativeTTL is min(SOA TTL, SOA MINIMUM) of the zone, 0 when unknown.
 	NegativeTTL time.Duration
 	// Ready is true after Apply when the plan was written, and after Validate when the platform
@@ -35,9 +35,9 @@ type Observation struct {
 type Zone struct {
 	// Provider is the id of the DNS provider, "" when there is no plugin for it.
 	Provider string
-	// Held is true when the plan was made from the records that the provider stores.
-	Held     bool
-	Reliable bool
+	// FromProvider is true when the plan was made from the records that the provider stores.
+	FromProvider bool
+	Reliable     bool
 	// Conflict is true when a conflict blocks the plan, Changes when the domain needs a write.
 	Conflict, Changes bool
 	Hash              string
@@ -49,17 +49,18 @@ type Zone struct {
 // ZoneOf returns the summary of a plan, on which the decisions of a job depend.
 func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	return Zone{
-		Provider: a.Provider.ID, Held: h.Access.Standing == dns.ReachesZone,
+		Provider: a.Provider.ID, FromProvider: h.Access.Standing == dns.ReachesZone,
 		Reliable: p.Reliable, Conflict: len(p.Blocking()) > 0, Changes: !p.Complete(),
 		Hash: p.Hash(), Required: a.Required, Message: a.Message,
 	}
 }
 
-// needsNothing reports whether the zone needs no write, no matter who wrote its records.
-func (z Zone) needsNothing() bool { return z.Reliable && !z.Conflict && !z.Changes }
+// needsNoWrite reports whether the zone needs no write, no matter who wrote its records.
+func (z Zone) needsNoWrite() bool { return z.Reliable && !z.Conflict && !z.Changes }
 
-// required returns the action that is needed before the zone's changes can be written, "" for none.
-func (z Zone) required() dns.ActionRequired {
+// requiredAction returns the action that is needed before the zone's changes can be written, "" for
+// none.
+func (z Zone) requiredAction() dns.ActionRequired {
 	switch {
 	case z.Required != "":
 		return z.Required

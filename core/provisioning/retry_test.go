@@ -13,7 +13,7 @@ import (
 
 // stoppedJob returns a job that reached a step by a path and requires an action.
 func stoppedJob(t *testing.T, code dns.ActionRequired, path []string) Job {
-	j, _ := Begin(afterObservations(t, newJob(), path...), start)
+	j, _ := BeginAttempt(afterObservations(t, newJob(), path...), start)
 	j.Status, j.Required, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, code, "words", 2, 9, 3, 7
 	j.Unavailable, j.UnavailableSince, j.UnreliableSince, j.SeenAt, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
 	return j

@@ -11,8 +11,8 @@ import (
 // afterPlan continues with the write of the plan if it may be written. If the zone needs no write,
 // for example because a person published the records, it skips the write.
 func (d *decision) afterPlan(z Zone) {
-	switch required := z.required(); {
-	case z.needsNothing():
+	switch required := z.requiredAction(); {
+	case z.needsNoWrite():
 		d.awaitPublication()
 	case required == "":
 		d.PlanHash = z.Hash
@@ -22,7 +22,7 @@ func (d *decision) afterPlan(z Zone) {
 		}
 		d.enterStep(Apply)
 	case required == dns.ReadUnreliable:
-		d.unreliable(z)
+		d.waitForReliableRead(z)
 	default:
 		d.require(required, z.Message)
 	}
@@ -32,11 +32,11 @@ func (d *decision) afterPlan(z Zone) {
 // the records were then written by someone else, or by an earlier attempt whose answer was lost.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
-	switch required := z.required(); {
-	case o.Ready, z.needsNothing():
+	switch required := z.requiredAction(); {
+	case o.Ready, z.needsNoWrite():
 		d.awaitPublication()
 	case required == dns.ReadUnreliable:
-		d.unreliable(z)
+		d.waitForReliableRead(z)
 	case required != "":
 		d.require(required, z.Message)
 	default:
@@ -53,18 +53,18 @@ func (d *decision) awaitPublication() {
 	d.enterStep(ReadDNS)
 }
 
-// afterRead continues when two reads, at least Between apart, show the records on all servers.
+// afterRead continues when two reads, at least BetweenReads apart, show the records on all servers.
 func (d *decision) afterRead(o Observation) {
 	switch {
 	case d.handleZoneChange(o.Zone):
-	case !o.Shown:
+	case !o.RecordsVisible:
 		d.SeenAt = time.Time{}
 		d.wait(0)
 	case d.SeenAt.IsZero() || d.SeenAt.After(d.Now):
 		d.SeenAt = d.Now
-		d.waitFor(d.Between)
-	case d.Now.Sub(d.SeenAt) < d.Between:
-		d.waitFor(d.Between - d.Now.Sub(d.SeenAt))
+		d.waitFor(d.BetweenReads)
+	case d.Now.Sub(d.SeenAt) < d.BetweenReads:
+		d.waitFor(d.BetweenReads - d.Now.Sub(d.SeenAt))
 	default:
 		d.enterVerification()
 	}
@@ -76,7 +76,7 @@ func (d *decision) handleZoneChange(z Zone) bool {
 	switch {
 	case z.Reliable && z.Conflict:
 		d.require(dns.ConflictToResolve, z.messageOf(dns.ConflictToResolve))
-	case z.Reliable && z.Held && z.Changes:
+	case z.Reliable && z.FromProvider && z.Changes:
 		d.replan()
 	default:
 		return false
@@ -116,7 +116,7 @@ func (d *decision) afterValidate(o Observation) {
 	switch z := o.Zone; {
 	case d.handleZoneChange(z):
 	case !z.Reliable:
-		d.unreliable(z)
+		d.waitForReliableRead(z)
 	case z.Changes:
 		d.replan()
 	case !o.Ready:
@@ -126,12 +126,12 @@ func (d *decision) afterValidate(o Observation) {
 	}
 }
 
-// unreliable waits for a reliable read, for at most Timetable.Unreliable.
-func (d *decision) unreliable(z Zone) {
+// waitForReliableRead waits for a reliable read, for at most Timetable.UnreliableLimit.
+func (d *decision) waitForReliableRead(z Zone) {
 	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
 		d.UnreliableSince = d.Now
 	}
-	if elapsed(d.UnreliableSince, d.Now) >= d.Unreliable {
+	if elapsed(d.UnreliableSince, d.Now) >= d.UnreliableLimit {
 		d.require(dns.ReadUnreliable, z.messageOf(dns.ReadUnreliable))
 		return
 	}

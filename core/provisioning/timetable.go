@@ -10,23 +10,24 @@ import (
 
 // Timetable holds the retry delays and timeouts of jobs.
 type Timetable struct {
-	// First is the pause after the first try. It doubles with each further try, up to Longest.
-	First, Longest time.Duration
-	// Between is the minimum time between the two reads that confirm publication.
-	Between time.Duration
-	// Unreliable is how long a job waits for a reliable read of the DNS.
-	Unreliable time.Duration
+	// FirstPause is the pause after the first try. It doubles with each further try, up to
+	// LongestPause.
+	FirstPause, LongestPause time.Duration
+	// BetweenReads is the minimum time between the two reads that confirm publication.
+	BetweenReads time.Duration
+	// UnreliableLimit is how long a job waits for a reliable read of the DNS.
+	UnreliableLimit time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration
-	// Limit is the time limit of a stage. It does not count the time during which a provider was
-	// unavailable, up to a total of Limit.
-	Limit time.Duration
+	// StageLimit is the time limit of a stage. It does not count the time during which a provider
+	// was unavailable, up to a total of StageLimit.
+	StageLimit time.Duration
 }
 
 // DefaultTimetable is the timetable that the service uses.
 var DefaultTimetable = Timetable{
-	First: 15 * time.Second, Longest: 15 * time.Minute, Between: 10 * time.Second,
-	Unreliable: time.Hour, MaxWait: time.Hour, Limit: 48 * time.Hour,
+	FirstPause: 15 * time.Second, LongestPause: 15 * time.Minute, BetweenReads: 10 * time.Second,
+	UnreliableLimit: time.Hour, MaxWait: time.Hour, StageLimit: 48 * time.Hour,
 }
 
 const (
@@ -43,27 +44,27 @@ type Moment struct {
 
 // pause returns the wait after the given number of tries, shortened at random by up to a fifth.
 func (t Timetable) pause(tries int, chance float64) time.Duration {
-	pause := t.First
+	pause := t.FirstPause
 	for range tries {
-		if pause >= t.Longest {
+		if pause >= t.LongestPause {
 			break
 		}
 		pause *= 2
 	}
-	pause = min(pause, t.Longest)
+	pause = min(pause, t.LongestPause)
 	return pause - time.Duration(float64(pause/5)*chance)
 }
 
 // elapsed returns the time from then to now, 0 if the clock stepped back.
 func elapsed(then, now time.Time) time.Duration { return max(0, now.Sub(then)) }
 
-// overdue reports whether the job has exceeded the time limit of its stage.
-func (t Timetable) overdue(j Job, now time.Time) bool {
+// isOverdue reports whether the job has exceeded the time limit of its stage.
+func (t Timetable) isOverdue(j Job, now time.Time) bool {
 	unavailable := j.Unavailable
 	if !j.UnavailableSince.IsZero() {
 		unavailable += elapsed(j.UnavailableSince, now)
 	}
-	return elapsed(j.Since, now)-min(unavailable, t.Limit) >= t.Limit
+	return elapsed(j.Since, now)-min(unavailable, t.StageLimit) >= t.StageLimit
 }
 
 // timeoutAction returns the action that is required when the stage exceeds its time limit.

@@ -43,7 +43,7 @@ type Log struct {
 // is earlier than now if a different counter accepted the request before. The caller passes token
 // to GiveBack to undo the request.
 func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
-	l.forget(now - b.Window)
+	l.dropUntil(now - b.Window)
 	counting := l.accepted[l.expired:]
 	if n := len(counting); n >= b.Limit {
 		// After the limit was lowered, the window can have more requests than the limit.
@@ -59,13 +59,13 @@ func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Du
 
 // Remaining returns the number of requests that would be allowed at now.
 func (l *Log) Remaining(b Bucket, now time.Duration) int {
-	l.forget(now - b.Window)
+	l.dropUntil(now - b.Window)
 	return max(0, b.Limit-len(l.accepted[l.expired:]))
 }
 
-// forget drops the requests that were accepted at or before a time. When more than half of the
+// dropUntil drops the requests that were accepted at or before a time. When more than half of the
 // entries are dropped, it moves the rest to the front, so that the memory stays bounded.
-func (l *Log) forget(until time.Duration) {
+func (l *Log) dropUntil(until time.Duration) {
 	for l.expired < len(l.accepted) && l.accepted[l.expired] <= until {
 		l.expired++
 	}

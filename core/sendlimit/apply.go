@@ -16,12 +16,12 @@ func (c Change) InEffect(rules []Rule) bool {
 }
 
 // HasPolicy reports whether the scope has a policy.
-func (decision Decision) HasPolicy(scope string) bool { return decision.Lists[scope] != nil }
+func (decision Decision) HasPolicy(scope string) bool { return decision.BlockLists[scope] != nil }
 
-// Order returns the scopes in the order in which their rules must be written. A mailbox that moves
-// from one rule to another is then always blocked by one of the two. Rules of domains with a policy
-// come first, then the tenant-wide rule, then the rules of domains without a policy.
-func (decision Decision) Order(scopes []string) []string {
+// WriteOrder returns the scopes in the order in which their rules must be written. A mailbox that
+// moves from one rule to another is then always blocked by one of the two. Rules of domains with a
+// policy come first, then the tenant-wide rule, then the rules of domains without a policy.
+func (decision Decision) WriteOrder(scopes []string) []string {
 	writeOrder := func(scope string) int {
 		switch {
 		case scope == TenantWide:
@@ -44,20 +44,20 @@ func (decision Decision) BlocksForFailed(scope string, failed []string) bool {
 	if scope != TenantWide && decision.HasPolicy(scope) {
 		return false
 	}
-	return slices.ContainsFunc(failed, func(other string) bool { return len(decision.Lists[other]) > 0 })
+	return slices.ContainsFunc(failed, func(other string) bool { return len(decision.BlockLists[other]) > 0 })
 }
 
 // AddressesWithFailed returns the sorted addresses that the rule of scope must block while the
 // rules of the scopes in failed could not be written. These are the addresses of scope itself, and
 // the addresses of failed scopes that the rule of scope blocks at present.
 func (decision Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
-	list := slices.Clone(decision.Lists[scope])
+	list := slices.Clone(decision.BlockLists[scope])
 	for _, rule := range rules {
 		if !strings.EqualFold(rule.Name, RuleName(scope)) {
 			continue
 		}
 		for _, other := range failed {
-			for _, address := range decision.Lists[other] {
+			for _, address := range decision.BlockLists[other] {
 				if rule.blocksAddress(address) {
 					list = append(list, address)
 				}

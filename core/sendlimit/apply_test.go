@@ -37,8 +37,8 @@ func TestChangeInEffect(t *testing.T) {
 }
 
 func TestRuleWriteOrder(t *testing.T) {
-	r := sendlimit.Decision{Lists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
-	got := r.Order([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
+	r := sendlimit.Decision{BlockLists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
+	got := r.WriteOrder([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
 	if want := []string{"b.test", "z.test", sendlimit.TenantWide, "a.test"}; !slices.Equal(got, want) {
 		t.Fatalf("%q, want %q", got, want)
 	}
@@ -49,10 +49,10 @@ func TestRuleWriteOrder(t *testing.T) {
 func TestBlockedMailboxesStayBlocked(t *testing.T) {
 	scopes := []string{sendlimit.TenantWide, "a.test", "b.test"}
 	rapid.Check(t, func(t *rapid.T) {
-		r := sendlimit.Decision{Lists: map[string][]string{}}
+		r := sendlimit.Decision{BlockLists: map[string][]string{}}
 		for _, scope := range scopes {
 			if rapid.Bool().Draw(t, "policy") {
-				r.Lists[scope] = []string{}
+				r.BlockLists[scope] = []string{}
 			}
 		}
 		now := map[string][]string{} // what each rule blocks
@@ -66,7 +66,7 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 				covering = sendlimit.TenantWide
 			}
 			if r.HasPolicy(covering) && rapid.Bool().Draw(t, "over") {
-				r.Lists[covering] = append(r.Lists[covering], address)
+				r.BlockLists[covering] = append(r.BlockLists[covering], address)
 				if heldBy != "none" {
 					stay = append(stay, address)
 				}
@@ -74,8 +74,8 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 		}
 		delete(now, "none")
 		var failed []string
-		for _, scope := range r.Order(scopes) {
-			list := r.Lists[scope]
+		for _, scope := range r.WriteOrder(scopes) {
+			list := r.BlockLists[scope]
 			if r.BlocksForFailed(scope, failed) {
 				list = r.AddressesWithFailed(scope, failed, rulesOf(now))
 			}
@@ -86,13 +86,13 @@ func TestBlockedMailboxesStayBlocked(t *testing.T) {
 			now[scope] = list
 			for _, address := range stay {
 				if !blockedIn(now, address) {
-					t.Fatalf("%s is unblocked by the write of %q, after %q failed: %v, want %v", address, scope, failed, now, r.Lists)
+					t.Fatalf("%s is unblocked by the write of %q, after %q failed: %v, want %v", address, scope, failed, now, r.BlockLists)
 				}
 			}
 		}
 		for _, scope := range scopes {
-			if len(failed) == 0 && !slices.Equal(now[scope], r.Lists[scope]) {
-				t.Fatalf("%q blocks %q, not %q", scope, now[scope], r.Lists[scope])
+			if len(failed) == 0 && !slices.Equal(now[scope], r.BlockLists[scope]) {
+				t.Fatalf("%q blocks %q, not %q", scope, now[scope], r.BlockLists[scope])
 			}
 		}
 	})

@@ -77,21 +77,21 @@ type Reading struct {
 //
 // If a whole earlier day must be read too, the current day comes first, because only the counts of
 // the current day decide which mailboxes are blocked. The earlier days follow, oldest first.
-func Readings(mark, now time.Time, location *time.Location) (all []Reading) {
+func Readings(mark, now time.Time, location *time.Location) (readings []Reading) {
 	today, next := DayOf(now, location), nextReading(mark, now, location)
 	lagging := next.From.Before(today.Start) && (next.To.Before(now) || next.From.Equal(next.Days[0].Start))
 	if !lagging {
 		return []Reading{next}
 	}
-	all = append(all, Reading{From: today.Start, To: now, Days: []Day{today}})
+	readings = append(readings, Reading{From: today.Start, To: now, Days: []Day{today}})
 	for ; next.To.Before(now); next = nextReading(next.Mark, now, location) {
-		all = append(all, next)
+		readings = append(readings, next)
 	}
 	if next.From.Before(today.Start) {
 		next.To, next.Days = today.Start, next.Days[:len(next.Days)-1]
-		all = append(all, next)
+		readings = append(readings, next)
 	}
-	return all
+	return readings
 }
 
 // nextReading returns the next reading after the mark. If the day of the mark has ended and its
@@ -139,7 +139,7 @@ func (r Reading) Tally() Tally {
 	for _, s := range r.Sent {
 		sender := strings.ToLower(s.Sender)
 		id := sender + "\x00" + s.Message
-		day := slices.IndexFunc(r.Days, func(d Day) bool { return d.Has(s.At) })
+		day := slices.IndexFunc(r.Days, func(d Day) bool { return d.Contains(s.At) })
 		if s.Refused || seen[id] || s.At.Before(r.From) || day < 0 {
 			continue
 		}
@@ -156,17 +156,17 @@ func (r Reading) Tally() Tally {
 	return tally
 }
 
-// Tally holds the counts of a reading. After merges them with stored counts.
+// Tally holds the counts of a reading. CountAfter merges them with stored counts.
 type Tally struct {
 	from   time.Time
 	counts map[countKey]Count
 }
 
-// After returns a mailbox's count of a day after the reading. before is the stored count of that
-// day. If the reading covers the day from its start, the count of the reading replaces the stored
-// count. Otherwise After adds the count of the reading to the stored final count. A count never
-// decreases within a day.
-func (t Tally) After(before Count, address string) Count {
+// CountAfter returns a mailbox's count of a day after the reading. before is the stored count of
+// that day. If the reading covers the day from its start, the count of the reading replaces the
+// stored count. Otherwise CountAfter adds the count of the reading to the stored final count. A
+// count never decreases within a day.
+func (t Tally) CountAfter(before Count, address string) Count {
 	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day
 	if before.Day.Before(t.from) {
@@ -185,7 +185,7 @@ func (t Tally) After(before Count, address string) Count {
 func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, known bool) {
 	first := map[string]time.Time{} // a message's rows may have different times
 	for _, s := range r.Sent {
-		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Has(s.At) || s.At.Before(r.From) {
+		if s.Refused || !strings.EqualFold(s.Sender, address) || !day.Contains(s.At) || s.At.Before(r.From) {
 			continue
 		}
 		if earliest, seen := first[s.Message]; !seen || s.At.Before(earliest) {

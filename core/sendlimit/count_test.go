@@ -39,7 +39,7 @@ func TestTallyCountsEachMessageOnce(t *testing.T) {
 		{"yesterday", sendlimit.Count{Day: yesterday.Start, Final: 2, Recent: 2}, "ada@a.test", sendlimit.Count{Day: yesterday.Start, Final: 3, Recent: 1}},
 		{"a mailbox without new messages", sendlimit.Count{Day: today.Start, Final: 5, Recent: 3}, "cyd@a.test", sendlimit.Count{Day: today.Start, Recent: 8}},
 	} {
-		if got := tally.After(tt.before, tt.address); got != tt.want {
+		if got := tally.CountAfter(tt.before, tt.address); got != tt.want {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 		var got []reading
 		for _, r := range sendlimit.Readings(tt.mark, tt.now, time.UTC) {
 			got = append(got, reading{r.From, r.To, r.Mark, len(r.Days)})
-			if !r.Days[0].Has(r.From) {
+			if !r.Days[0].Contains(r.From) {
 				t.Errorf("%s: %+v", tt.name, r)
 			}
 		}
@@ -110,7 +110,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 			day := sendlimit.DayOf(s.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
 				shown := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
-				if earliest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Has(shown) && shown.After(earliest) {
+				if earliest := s.At.Add(sendlimit.Overlap - time.Minute); !day.Contains(shown) && shown.After(earliest) {
 					shown = earliest
 				}
 				rows = append(rows, row{s, shown})
@@ -136,7 +136,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 					for _, day := range r.Days {
 						before := counts[sender][day.Start]
 						before.Day = day.Start
-						after := tally.After(before, sender)
+						after := tally.CountAfter(before, sender)
 						if after.Total() < before.Total() || after.Total() > want[sender][day.Start] {
 							t.Fatalf("%s on %s: %d after %d, of %d", sender, day, after.Total(), before.Total(), want[sender][day.Start])
 						}

@@ -44,8 +44,8 @@ func startOfDate(year int, month time.Month, date int, location *time.Location) 
 	}
 }
 
-// Has reports whether the day contains a moment.
-func (d Day) Has(at time.Time) bool { return !at.Before(d.Start) && at.Before(d.End) }
+// Contains reports whether the day contains a moment.
+func (d Day) Contains(at time.Time) bool { return !at.Before(d.Start) && at.Before(d.End) }
 
 // DefaultTimeZone is the time zone of a tenant without a configured one.
 const DefaultTimeZone = "UTC"

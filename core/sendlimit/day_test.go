@@ -25,7 +25,7 @@ func TestDayLengthsFollowClockChanges(t *testing.T) {
 		{time.Date(2026, 10, 25, 10, 0, 0, 0, time.UTC), berlin, 25},
 	} {
 		day := sendlimit.DayOf(tt.at, tt.location)
-		if !day.Has(tt.at) || day.Has(day.End) || !day.Has(day.Start) || day.End.Sub(day.Start).Hours() != tt.hours {
+		if !day.Contains(tt.at) || day.Contains(day.End) || !day.Contains(day.Start) || day.End.Sub(day.Start).Hours() != tt.hours {
 			t.Errorf("%s: %+v", tt.at, day)
 		}
 	}
@@ -56,7 +56,7 @@ func TestDaysAreContiguous(t *testing.T) {
 			for at := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == year; at = at.Add(30 * time.Minute) {
 				previous := day
 				day = sendlimit.DayOf(at, location)
-				if !day.Has(at) || day.Has(day.End) || !day.Has(day.Start) {
+				if !day.Contains(at) || day.Contains(day.End) || !day.Contains(day.Start) {
 					t.Fatalf("%s: the day of %s is %+v", zone, at, day)
 				}
 				if next := sendlimit.DayOf(day.End, location); !next.Start.Equal(day.End) || !next.End.After(next.Start) {

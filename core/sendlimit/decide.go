@@ -7,7 +7,7 @@
 // that each transport rule must block, and the changes. The main types are Policy, MailboxState,
 // Decision, Rule, Reading and Event.
 //
-//   - decide.go: Decide, the events, and Next, which schedules the next evaluation.
+//   - decide.go: Decide, the events, and NextEvaluation, which schedules the next evaluation.
 //   - policy.go: limits, and the policies with their scopes.
 //   - apply.go: the order in which the rules of a Decision are written.
 //   - rule.go: the transport rules at the mail platform, and their names.
@@ -27,10 +27,10 @@ import (
 
 // MailboxState is the state of a mailbox that Decide needs.
 type MailboxState struct {
-	ID      string
-	Address string
-	Domain  string
-	Own     int // the mailbox's own limit, 0 for none
+	ID       string
+	Address  string
+	Domain   string
+	OwnLimit int // the mailbox's own limit, 0 for none
 	// Sent is the number of messages sent on the day. It is a lower bound unless Counted.
 	Sent    int
 	Counted bool
@@ -40,25 +40,25 @@ type MailboxState struct {
 	BlockedBy int
 }
 
-func (b MailboxState) blocked() bool { return !b.BlockedAt.IsZero() }
+func (b MailboxState) isBlocked() bool { return !b.BlockedAt.IsZero() }
 
 // Decision is the decision for a tenant: the addresses that each rule must block, and the changes.
 type Decision struct {
-	// Lists maps the scope of each policy to the addresses to block, sorted. An empty list means
-	// that the rule is switched off.
-	Lists map[string][]string
+	// BlockLists maps the scope of each policy to the addresses to block, sorted. An empty list
+	// means that the rule is switched off.
+	BlockLists map[string][]string
 	// Changes are the mailboxes to block or unblock. They take effect only once the rules at the
-	// platform equal Lists.
+	// platform equal BlockLists.
 	Changes []Change
 }
 
 // Change is a mailbox that is blocked or unblocked.
 type Change struct {
-	Box    string // id of the mailbox
-	Scope  string // scope whose rule blocks the mailbox; ignored if Action is Unblocked
-	Action Action
-	At     time.Time // time of the decision
-	Event  Event     // without ID and At, which are set when the event is stored
+	MailboxID string // id of the mailbox
+	Scope     string // scope whose rule blocks the mailbox; ignored if Action is Unblocked
+	Action    Action
+	At        time.Time // time of the decision
+	Event     Event     // without ID and At, which are set when the event is stored
 }
 
 // Action is what enforcement did to a mailbox.
@@ -70,8 +70,8 @@ const (
 	Unblocked Action = "unblocked"
 )
 
-// Known reports whether a is a defined action.
-func (a Action) Known() bool { return a == Blocked || a == Unblocked }
+// IsKnown reports whether a is a defined action.
+func (a Action) IsKnown() bool { return a == Blocked || a == Unblocked }
 
 // Event records that a mailbox was blocked or unblocked. It is kept after its mailbox and tenant
 // are deleted.
@@ -99,18 +99,18 @@ func (e Event) Message() string {
 // the limit is raised to the count or above, or when no policy covers it. A missing count is not
 // zero, and a partial count is a lower bound: neither unblocks a mailbox. A clock that goes back
 // does not unblock a mailbox either.
-func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) Decision {
-	decision := Decision{Lists: map[string][]string{}}
+func Decide(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) Decision {
+	decision := Decision{BlockLists: map[string][]string{}}
 	for scope := range policies {
-		decision.Lists[scope] = []string{}
+		decision.BlockLists[scope] = []string{}
 	}
-	for _, b := range boxes {
+	for _, b := range mailboxes {
 		scope, covered := policies.Covering(b.Domain)
-		over := covered && mustBlock(b, policies.Effective(b.Own, b.Domain), day)
+		over := covered && mustBlock(b, policies.Effective(b.OwnLimit, b.Domain), day)
 		if over {
-			decision.Lists[scope] = append(decision.Lists[scope], b.Address)
+			decision.BlockLists[scope] = append(decision.BlockLists[scope], b.Address)
 		}
-		if over == b.blocked() {
+		if over == b.isBlocked() {
 			continue
 		}
 		action := Unblocked
@@ -119,9 +119,9 @@ func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, no
 		}
 		decision.Changes = append(decision.Changes, b.ChangeTo(action, id, policies, now))
 	}
-	for _, scope := range slices.Collect(maps.Keys(decision.Lists)) {
-		slices.Sort(decision.Lists[scope])
-		decision.Lists[scope] = slices.Compact(decision.Lists[scope])
+	for _, scope := range slices.Collect(maps.Keys(decision.BlockLists)) {
+		slices.Sort(decision.BlockLists[scope])
+		decision.BlockLists[scope] = slices.Compact(decision.BlockLists[scope])
 	}
 	return decision
 }
@@ -130,12 +130,12 @@ func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, no
 // limit that applies now. If no policy covers the mailbox any more, the event has the limit that
 // caused the block.
 func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
-	limit := policies.Effective(b.Own, b.Domain)
+	limit := policies.Effective(b.OwnLimit, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
 	if !covered && b.BlockedBy > 0 {
 		limit = b.BlockedBy
 	}
-	return Change{Box: b.ID, Scope: scope, Action: action, At: now, Event: Event{
+	return Change{MailboxID: b.ID, Scope: scope, Action: action, At: now, Event: Event{
 		Tenant: id, Address: b.Address, Action: action, Sent: b.Sent, Limit: limit,
 	}}
 }
@@ -148,9 +148,9 @@ func mustBlock(b MailboxState, limit int, day Day) bool {
 	if b.Counted {
 		// A block that was set after the end of the day means that the clock went back. A count of
 		// an earlier day does not unblock the mailbox.
-		return b.blocked() && !b.BlockedAt.Before(day.End)
+		return b.isBlocked() && !b.BlockedAt.Before(day.End)
 	}
-	return b.blocked() && !b.BlockedAt.Before(day.Start)
+	return b.isBlocked() && !b.BlockedAt.Before(day.Start)
 }
 
 // MinInterval and MaxInterval bound the interval between two evaluations of a tenant. The
@@ -160,23 +160,23 @@ const (
 	MaxInterval = 30 * time.Minute
 )
 
-// Next returns the time of a tenant's next evaluation. The interval shrinks as a mailbox approaches
-// its limit. If a mailbox is blocked, the next evaluation is at the end of the day or earlier. An
-// offset for each tenant, of up to a tenth of the interval, spreads the load.
-func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) time.Time {
+// NextEvaluation returns the time of a tenant's next evaluation. The interval shrinks as a mailbox
+// approaches its limit. If a mailbox is blocked, the next evaluation is at the end of the day or
+// earlier. An offset for each tenant, of up to a tenth of the interval, spreads the load.
+func NextEvaluation(id tenant.GUID, policies Policies, mailboxes []MailboxState, day Day, now time.Time) time.Time {
 	closest, anyBlocked := 0.0, false
-	for _, b := range boxes {
+	for _, b := range mailboxes {
 		if _, covered := policies.Covering(b.Domain); !covered {
 			continue
 		}
-		anyBlocked = anyBlocked || b.blocked()
-		if limit := policies.Effective(b.Own, b.Domain); !b.blocked() && limit > 0 {
+		anyBlocked = anyBlocked || b.isBlocked()
+		if limit := policies.Effective(b.OwnLimit, b.Domain); !b.isBlocked() && limit > 0 {
 			closest = max(closest, min(1, float64(b.Sent)/float64(limit)))
 		}
 	}
 	wait := MaxInterval - time.Duration(closest*float64(MaxInterval-MinInterval))
 	next := now.Add(wait - tenantOffset(id, wait/10))
-	if anyBlocked && day.Has(now) && next.After(day.End) {
+	if anyBlocked && day.Contains(now) && next.After(day.End) {
 		return day.End
 	}
 	return next

@@ -36,7 +36,7 @@ func BenchmarkDecide(b *testing.B) {
 	for b.Loop() {
 		id := tenant.GUID(fmt.Sprint(tenants))
 		changes += len(sendlimit.Decide(id, limits, boxes, today, noon).Changes)
-		if next := sendlimit.Next(id, limits, boxes, today, noon); !next.After(noon) {
+		if next := sendlimit.NextEvaluation(id, limits, boxes, today, noon); !next.After(noon) {
 			b.Fatal("the next evaluation is not later")
 		}
 		tenants++

@@ -33,12 +33,12 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 	}{
 		{"at its limit", wide, sendlimit.MailboxState{Sent: 25, Counted: true}, "", false},
 		{"above its limit", wide, sendlimit.MailboxState{Sent: 26, Counted: true}, sendlimit.Blocked, true},
-		{"above its own limit", wide, sendlimit.MailboxState{Own: 3, Sent: 4, Counted: true}, sendlimit.Blocked, true},
-		{"above its own limit, without a policy", domain, sendlimit.MailboxState{Own: 3, Domain: "b.test", Sent: 90, Counted: true}, "", false},
+		{"above its own limit", wide, sendlimit.MailboxState{OwnLimit: 3, Sent: 4, Counted: true}, sendlimit.Blocked, true},
+		{"above its own limit, without a policy", domain, sendlimit.MailboxState{OwnLimit: 3, Domain: "b.test", Sent: 90, Counted: true}, "", false},
 		{"already blocked", wide, sendlimit.MailboxState{Sent: 30, Counted: true, BlockedAt: blocked}, "", true},
 		{"not counted", wide, sendlimit.MailboxState{}, "", false},
 		{"blocked and not counted", wide, sendlimit.MailboxState{BlockedAt: blocked}, "", true},
-		{"limit raised to the count", wide, sendlimit.MailboxState{Own: 25, Sent: 25, Counted: true, BlockedAt: blocked}, sendlimit.Unblocked, false},
+		{"limit raised to the count", wide, sendlimit.MailboxState{OwnLimit: 25, Sent: 25, Counted: true, BlockedAt: blocked}, sendlimit.Unblocked, false},
 		{"a partial count above the limit", wide, sendlimit.MailboxState{Sent: 26}, sendlimit.Blocked, true},
 		{"a partial count below the limit", wide, sendlimit.MailboxState{Sent: 25}, "", false},
 		{"a partial count below the limit, blocked today", wide, sendlimit.MailboxState{Sent: 25, BlockedAt: blocked}, "", true},
@@ -60,7 +60,7 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 			got = r.Changes[0].Action
 		}
 		scope, _ := tt.policies.Covering(box.Domain)
-		if got != tt.want || slices.Contains(r.Lists[scope], box.Address) != tt.listed {
+		if got != tt.want || slices.Contains(r.BlockLists[scope], box.Address) != tt.listed {
 			t.Errorf("%s: %+v", tt.name, r)
 		}
 	}
@@ -69,11 +69,11 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 func TestDecideReturnsEvents(t *testing.T) {
 	r := sendlimit.Decide("guid", sendlimit.Policies{"a.test": 25}, []sendlimit.MailboxState{
 		{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true},
-		{ID: "2", Address: "bob@a.test", Domain: "a.test", Own: 5, BlockedAt: today.Start.Add(-time.Hour)},
+		{ID: "2", Address: "bob@a.test", Domain: "a.test", OwnLimit: 5, BlockedAt: today.Start.Add(-time.Hour)},
 	}, today, noon)
-	want := sendlimit.Decision{Lists: map[string][]string{"a.test": {"ada@a.test"}}, Changes: []sendlimit.Change{
-		{Box: "1", Scope: "a.test", Action: sendlimit.Blocked, At: noon, Event: sendlimit.Event{Tenant: "guid", Address: "ada@a.test", Action: sendlimit.Blocked, Sent: 26, Limit: 25}},
-		{Box: "2", Scope: "a.test", Action: sendlimit.Unblocked, At: noon, Event: sendlimit.Event{Tenant: "guid", Address: "bob@a.test", Action: sendlimit.Unblocked, Limit: 5}},
+	want := sendlimit.Decision{BlockLists: map[string][]string{"a.test": {"ada@a.test"}}, Changes: []sendlimit.Change{
+		{MailboxID: "1", Scope: "a.test", Action: sendlimit.Blocked, At: noon, Event: sendlimit.Event{Tenant: "guid", Address: "ada@a.test", Action: sendlimit.Blocked, Sent: 26, Limit: 25}},
+		{MailboxID: "2", Scope: "a.test", Action: sendlimit.Unblocked, At: noon, Event: sendlimit.Event{Tenant: "guid", Address: "bob@a.test", Action: sendlimit.Unblocked, Limit: 5}},
 	}}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -84,7 +84,7 @@ func TestDecideReturnsEvents(t *testing.T) {
 func TestUnblockEventLimit(t *testing.T) {
 	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, BlockedBy: 25}
 	own, old := blocked, blocked
-	own.Own, old.BlockedBy = 7, 0
+	own.OwnLimit, old.BlockedBy = 7, 0
 	for _, tt := range []struct {
 		name     string
 		policies sendlimit.Policies
@@ -118,7 +118,7 @@ func TestDecideIsConsistent(t *testing.T) {
 		var boxes []sendlimit.MailboxState
 		for n := range rapid.IntRange(0, 12).Draw(t, "boxes") {
 			b := sendlimit.MailboxState{ID: string(rune('a' + n)), Domain: rapid.SampledFrom(domains).Draw(t, "domain"),
-				Own: rapid.IntRange(0, 25).Draw(t, "own"), Sent: rapid.IntRange(0, 40).Draw(t, "sent"), Counted: rapid.Bool().Draw(t, "counted")}
+				OwnLimit: rapid.IntRange(0, 25).Draw(t, "own"), Sent: rapid.IntRange(0, 40).Draw(t, "sent"), Counted: rapid.Bool().Draw(t, "counted")}
 			b.Address = b.ID + "@" + b.Domain
 			if rapid.Bool().Draw(t, "blocked") {
 				b.BlockedAt = noon.Add(time.Duration(rapid.IntRange(-60, 30).Draw(t, "hours")) * time.Hour)
@@ -126,13 +126,13 @@ func TestDecideIsConsistent(t *testing.T) {
 			boxes = append(boxes, b)
 		}
 		r := sendlimit.Decide("guid", policies, boxes, today, noon)
-		if len(r.Lists) != len(policies) {
-			t.Fatalf("%d rules for %d policies", len(r.Lists), len(policies))
+		if len(r.BlockLists) != len(policies) {
+			t.Fatalf("%d rules for %d policies", len(r.BlockLists), len(policies))
 		}
 		now := applyChanges(t, boxes, r)
 		for _, b := range now {
 			listed := 0
-			for scope, list := range r.Lists {
+			for scope, list := range r.BlockLists {
 				if slices.Contains(list, b.Address) {
 					listed++
 					if covering, _ := policies.Covering(b.Domain); covering != scope {
@@ -143,13 +143,13 @@ func TestDecideIsConsistent(t *testing.T) {
 			if blocked := !b.BlockedAt.IsZero(); blocked != (listed == 1) || listed > 1 {
 				t.Fatalf("%+v is in %d rules", b, listed)
 			}
-			if limit := policies.Effective(b.Own, b.Domain); limit > 0 && b.Sent > limit {
+			if limit := policies.Effective(b.OwnLimit, b.Domain); limit > 0 && b.Sent > limit {
 				if _, covered := policies.Covering(b.Domain); covered == b.BlockedAt.IsZero() {
 					t.Fatalf("%+v with the limit %d", b, limit)
 				}
 			}
 		}
-		if again := sendlimit.Decide("guid", policies, now, today, noon); len(again.Changes) > 0 || cmp.Diff(r.Lists, again.Lists) != "" {
+		if again := sendlimit.Decide("guid", policies, now, today, noon); len(again.Changes) > 0 || cmp.Diff(r.BlockLists, again.BlockLists) != "" {
 			t.Fatalf("decided again: %+v after %+v", again, r)
 		}
 	})
@@ -158,9 +158,9 @@ func TestDecideIsConsistent(t *testing.T) {
 func applyChanges(t *rapid.T, boxes []sendlimit.MailboxState, r sendlimit.Decision) []sendlimit.MailboxState {
 	now := slices.Clone(boxes)
 	for _, c := range r.Changes {
-		at := slices.IndexFunc(now, func(b sendlimit.MailboxState) bool { return b.ID == c.Box })
+		at := slices.IndexFunc(now, func(b sendlimit.MailboxState) bool { return b.ID == c.MailboxID })
 		if blocked := !now[at].BlockedAt.IsZero(); blocked == (c.Action == sendlimit.Blocked) {
-			t.Fatalf("%s: %s, but it already is", c.Box, c.Action)
+			t.Fatalf("%s: %s, but it already is", c.MailboxID, c.Action)
 		}
 		now[at].BlockedAt = time.Time{}
 		if c.Action == sendlimit.Blocked {
@@ -183,19 +183,19 @@ func TestNextComesSoonerNearALimit(t *testing.T) {
 		{"nothing sent", wide, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
 		{"at half its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},
 		{"at its limit", wide, sendlimit.MailboxState{Counted: true, Sent: 20}, noon, 5 * time.Minute},
-		{"at its own limit", wide, sendlimit.MailboxState{Own: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
+		{"at its own limit", wide, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 5 * time.Minute},
 		{"blocked, so nothing is urgent", wide, sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, noon, 30 * time.Minute},
-		{"no policy", nil, sendlimit.MailboxState{Own: 4, Counted: true, Sent: 4}, noon, 30 * time.Minute},
+		{"no policy", nil, sendlimit.MailboxState{OwnLimit: 4, Counted: true, Sent: 4}, noon, 30 * time.Minute},
 		{"not counted", wide, sendlimit.MailboxState{}, noon, 30 * time.Minute},
 		{"a partial count at the limit", wide, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
 	} {
-		next := sendlimit.Next("guid", tt.policies, []sendlimit.MailboxState{tt.box}, today, tt.at)
+		next := sendlimit.NextEvaluation("guid", tt.policies, []sendlimit.MailboxState{tt.box}, today, tt.at)
 		if wait := next.Sub(tt.at); wait > tt.wait || wait <= tt.wait*9/10 {
 			t.Errorf("%s: after %s", tt.name, wait)
 		}
 	}
 	anyBlocked := []sendlimit.MailboxState{{Counted: true, Sent: 21, BlockedAt: noon}}
-	if next := sendlimit.Next("guid", wide, anyBlocked, today, evening); !next.Equal(today.End) {
+	if next := sendlimit.NextEvaluation("guid", wide, anyBlocked, today, evening); !next.Equal(today.End) {
 		t.Errorf("the next evaluation after a block is at %s, want the end of the day", next)
 	}
 }
@@ -203,7 +203,7 @@ func TestNextComesSoonerNearALimit(t *testing.T) {
 func TestNextSpreadsTenants(t *testing.T) {
 	waits := map[time.Duration]int{}
 	for n := range 1000 {
-		next := sendlimit.Next(tenant.GUID(fmt.Sprint(n)), nil, nil, today, noon)
+		next := sendlimit.NextEvaluation(tenant.GUID(fmt.Sprint(n)), nil, nil, today, noon)
 		waits[next.Sub(noon).Truncate(18*time.Second)]++
 	}
 	if len(waits) < 9 {
@@ -216,7 +216,7 @@ func TestNextShrinksWithCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, sent := rapid.IntRange(1, 25).Draw(t, "limit"), rapid.IntRange(0, 24).Draw(t, "sent")
 		at := func(sent int) time.Time {
-			return sendlimit.Next("guid", sendlimit.Policies{sendlimit.TenantWide: limit}, []sendlimit.MailboxState{{Counted: true, Sent: sent}}, today, noon)
+			return sendlimit.NextEvaluation("guid", sendlimit.Policies{sendlimit.TenantWide: limit}, []sendlimit.MailboxState{{Counted: true, Sent: sent}}, today, noon)
 		}
 		if at(sent + 1).After(at(sent)) {
 			t.Fatalf("%d of %d: later than %d", sent+1, limit, sent)

@@ -16,8 +16,8 @@ const (
 	MaxLimit = 25
 )
 
-// Valid fails with invalid_send_limit unless the limit is between MinLimit and MaxLimit.
-func Valid(perDay int) error {
+// CheckLimit fails with invalid_send_limit unless the limit is between MinLimit and MaxLimit.
+func CheckLimit(perDay int) error {
 	if perDay < MinLimit || perDay > MaxLimit {
 		requirement := fmt.Sprintf("an integer from %d to %d", MinLimit, MaxLimit)
 		return fault.InvalidSendLimit.At("the daily send limit is not "+requirement, fault.Field{Name: "daily_send_limit", Message: requirement})
@@ -79,9 +79,9 @@ func (p Policy) Label() string {
 }
 
 // ByScope returns the limits of policies, keyed by scope.
-func ByScope(all []Policy) Policies {
-	limits := make(Policies, len(all))
-	for _, p := range all {
+func ByScope(policies []Policy) Policies {
+	limits := make(Policies, len(policies))
+	for _, p := range policies {
 		limits[p.Scope] = p.PerDay
 	}
 	return limits

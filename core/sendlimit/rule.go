@@ -102,6 +102,6 @@ const domainCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 
 // hasHashSuffix reports whether a name ends in the hash of a truncated domain.
 func hasHashSuffix(name string) bool {
-	at := len(name) - hashDigits
-	return len(name) == maxRuleName && name[at-1] == '-' && strings.Trim(name[at:], "0123456789abcdef") == ""
+	hashStart := len(name) - hashDigits
+	return len(name) == maxRuleName && name[hashStart-1] == '-' && strings.Trim(name[hashStart:], "0123456789abcdef") == ""
 }

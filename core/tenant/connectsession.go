@@ -36,12 +36,12 @@ type ConnectSession struct {
 	ReturnURL, State string
 }
 
-// Ended reports whether no step of a link can change the status any more.
-func (s SessionStatus) Ended() bool { return s == SessionConnected || s == SessionDeclined }
+// IsFinal reports whether no step of a link can change the status any more.
+func (s SessionStatus) IsFinal() bool { return s == SessionConnected || s == SessionDeclined }
 
 // StatusAt returns the status at the time now: the stored status, or SessionExpired.
 func (s ConnectSession) StatusAt(now time.Time) SessionStatus {
-	if !s.Status.Ended() && !now.Before(s.ExpiresAt) {
+	if !s.Status.IsFinal() && !now.Before(s.ExpiresAt) {
 		return SessionExpired
 	}
 	return s.Status

@@ -29,8 +29,8 @@ func (t Tenant) Merge(seen Tenant) Tenant {
 	if observation.Advance(&t.Observed.Profile, seen.Observed.Profile) {
 		t.Name, t.BuiltinDomain, t.DefaultDomain = seen.Name, seen.BuiltinDomain, seen.DefaultDomain
 	}
-	t.Observed.Consent = t.consentObserved()
-	if observation.Advance(&t.Observed.Consent, seen.consentObserved()) {
+	t.Observed.Consent = t.consentObservedAt()
+	if observation.Advance(&t.Observed.Consent, seen.consentObservedAt()) {
 		t.Consent = seen.Consent
 	}
 	if observation.Advance(&t.Observed.Bootstrap, seen.Observed.Bootstrap) {
@@ -51,8 +51,8 @@ func (t Tenant) Merge(seen Tenant) Tenant {
 	return t
 }
 
-// consentObserved returns when the consent was last observed or granted.
-func (t Tenant) consentObserved() time.Time {
+// consentObservedAt returns when the consent was last observed or granted.
+func (t Tenant) consentObservedAt() time.Time {
 	if t.Observed.Consent.Before(t.ConsentedAt) {
 		return t.ConsentedAt
 	}

@@ -31,21 +31,21 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
-// Bootstrapped returns the progress p with the right status for the stored tenant t. It changes
+// CorrectProgress returns the progress p with the right status for the stored tenant t. It changes
 // only a pending p that waits for the role:
 //
 //   - The bootstrap of t is pending: nobody has granted the role yet, and p stays pending.
 //   - The bootstrap of t is ready or failed: the role was withdrawn, and p becomes failed.
-func (t Tenant) Bootstrapped(p Progress) Progress {
+func (t Tenant) CorrectProgress(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed
 	}
 	return p
 }
 
-// GrantLost returns the progress of a bootstrap when the consent is valid but the grant at the mail
-// server is missing.
-func GrantLost() Progress {
+// GrantLostProgress returns the progress of a bootstrap when the consent is valid but the grant at
+// the mail server is missing.
+func GrantLostProgress() Progress {
 	return Progress{
 		Status: BootstrapFailed, Step: StepGrantRole,
 		Message: "the application's role at the mail server is missing; an administrator must assign it again, or give consent again",
@@ -67,19 +67,19 @@ func SMTPAuthPart(state SMTPAuth) Part {
 	}
 }
 
-// SMTPAuthComing returns the part of a sync that has enabled SMTP AUTH, when the platform does not
-// report it as enabled yet.
-func SMTPAuthComing() Part {
+// SMTPAuthPendingPart returns the part of a sync that has enabled SMTP AUTH, when the platform does
+// not report it as enabled yet.
+func SMTPAuthPendingPart() Part {
 	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was enabled and takes effect soon; sync again in a few minutes"}
 }
 
-// SMTPAuthSkipped returns the part of a sync that did not check SMTP AUTH.
-func SMTPAuthSkipped() Part {
+// SMTPAuthSkippedPart returns the part of a sync that did not check SMTP AUTH.
+func SMTPAuthSkippedPart() Part {
 	return Part{Status: PartSkipped, Message: "not attempted: the mail server is not prepared yet", Skipped: true}
 }
 
-// Partial reports whether a sync completed only in part.
-func Partial(bootstrap, smtpAuth, discovery Part, mailboxError string) bool {
+// IsPartial reports whether a sync completed only in part.
+func IsPartial(bootstrap, smtpAuth, discovery Part, mailboxError string) bool {
 	return bootstrap.Status != string(BootstrapReady) ||
 		smtpAuth.Status != string(SMTPAuthEnabled) ||
 		discovery.Status != PartCompleted || mailboxError != ""

@@ -159,7 +159,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		want             bool
 	}{
 		{"all done", ready, enabled, done, "", false},
-		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkipped(), done, "", true},
+		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkippedPart(), done, "", true},
 		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
 		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
 		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
@@ -167,7 +167,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		{"mailboxes failed", ready, enabled, done, "not listed", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tenant.Partial(tt.boot, tt.smtp, tt.disc, tt.mailboxError); got != tt.want {
+			if got := tenant.IsPartial(tt.boot, tt.smtp, tt.disc, tt.mailboxError); got != tt.want {
 				t.Fatalf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -183,7 +183,7 @@ func TestSMTPAuthPart(t *testing.T) {
 			t.Errorf("%s becomes %+v", state, got)
 		}
 	}
-	if got := tenant.SMTPAuthSkipped(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
+	if got := tenant.SMTPAuthSkippedPart(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
 		t.Errorf("skipped becomes %+v", got)
 	}
 }
@@ -203,10 +203,10 @@ func TestBootstrappedFollowsTheAnswerOfThePlatform(t *testing.T) {
 		{"still withdrawn", tenant.BootstrapFailed, lacking, tenant.BootstrapFailed},
 		{"the platform prepares it again", tenant.BootstrapReady, waiting, tenant.BootstrapPending},
 		{"granted again", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
-		{"grant lost", tenant.BootstrapReady, tenant.GrantLost(), tenant.BootstrapFailed},
+		{"grant lost", tenant.BootstrapReady, tenant.GrantLostProgress(), tenant.BootstrapFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (tenant.Tenant{Bootstrap: tt.before}).Bootstrapped(tt.answer); got.Status != tt.want || got.Step != tt.answer.Step {
+			if got := (tenant.Tenant{Bootstrap: tt.before}).CorrectProgress(tt.answer); got.Status != tt.want || got.Step != tt.answer.Step {
 				t.Fatalf("got %+v, want %s", got, tt.want)
 			}
 		})
@@ -227,7 +227,7 @@ func TestReachableRequiresAConsent(t *testing.T) {
 		t.Fatalf("with a consent: %v", err)
 	}
 	held.Consent = tenant.ConsentRevoked
-	if err := held.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.Of(err).Detail == "" {
+	if err := held.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
 		t.Fatalf("without: %v", err)
 	}
 }

@@ -43,8 +43,8 @@ const (
 	Failed    DeliveryStatus = "failed"
 )
 
-// Known reports whether s is one of the statuses.
-func (s DeliveryStatus) Known() bool { return s == Pending || s == Delivered || s == Failed }
+// IsKnown reports whether s is one of the statuses.
+func (s DeliveryStatus) IsKnown() bool { return s == Pending || s == Delivered || s == Failed }
 
 // Attempt is the result of one try.
 type Attempt struct {
@@ -68,8 +68,8 @@ type Response struct {
 // Accepted reports whether the endpoint accepted the message.
 func (r Response) Accepted() bool { return r.Error == "" && r.StatusCode/100 == 2 }
 
-// Gone reports whether the endpoint says that it wants no more messages.
-func (r Response) Gone() bool { return r.StatusCode == http.StatusGone }
+// IsGone reports whether the endpoint says that it wants no more messages.
+func (r Response) IsGone() bool { return r.StatusCode == http.StatusGone }
 
 // maxRetryAfter limits the pause that an endpoint can ask for.
 const maxRetryAfter = 24 * time.Hour
@@ -78,19 +78,19 @@ const maxRetryAfter = 24 * time.Hour
 // have more tries, and stores only the last ones.
 const maxAttempts = 50
 
-// schedule holds the pauses after failed tries. After the last pause there is one more try.
-var schedule = []time.Duration{
+// retryPauses holds the pauses after failed tries. After the last pause there is one more try.
+var retryPauses = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
 	10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 // MaxTries is the maximum number of tries of a delivery. A redelivery allows as many tries again.
-var MaxTries = len(schedule) + 1
+var MaxTries = len(retryPauses) + 1
 
-// After returns the delivery after a try that began at the given time. chance is between 0 and 1
+// AfterTry returns the delivery after a try that began at the given time. chance is between 0 and 1
 // and makes a pause up to a fifth longer, so that deliveries that failed together are not repeated
 // together.
-func (d Delivery) After(r Response, at time.Time, chance float64) Delivery {
+func (d Delivery) AfterTry(r Response, at time.Time, chance float64) Delivery {
 	a := Attempt{At: at, StatusCode: r.StatusCode, Error: r.Error, Duration: r.Duration}
 	if a.Error == "" && !r.Accepted() {
 		a.Error = "the endpoint answered " + strconv.Itoa(r.StatusCode)
@@ -100,10 +100,10 @@ func (d Delivery) After(r Response, at time.Time, chance float64) Delivery {
 	switch {
 	case r.Accepted():
 		d.Status = Delivered
-	case r.Final, r.Gone(), d.EventType == TestType, d.Tries >= MaxTries:
+	case r.Final, r.IsGone(), d.EventType == TestType, d.Tries >= MaxTries:
 		d.Status = Failed
 	default:
-		pause := schedule[d.Tries-1]
+		pause := retryPauses[d.Tries-1]
 		pause += time.Duration(chance * float64(pause) / 5)
 		d.NextAttemptAt = at.Add(r.Duration).Add(max(pause, min(r.RetryAfter, maxRetryAfter)))
 	}

@@ -24,7 +24,7 @@ func TestTriesFollowTheSchedule(t *testing.T) {
 		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending}
 		at, pauses := now, []time.Duration(nil)
 		for d.Status == webhook.Pending {
-			d = d.After(webhook.Response{StatusCode: 500, Duration: time.Second}, at, chance)
+			d = d.AfterTry(webhook.Response{StatusCode: 500, Duration: time.Second}, at, chance)
 			if d.Status == webhook.Pending {
 				pauses = append(pauses, d.NextAttemptAt.Sub(at)-time.Second)
 				at = d.NextAttemptAt
@@ -61,13 +61,13 @@ func TestResultsOfTries(t *testing.T) {
 		{"final", webhook.Response{Error: "x", Final: true}, webhook.Failed, 0, "x"},
 	} {
 		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending, NextAttemptAt: now}
-		after := d.After(c.r, now, 0)
+		after := d.AfterTry(c.r, now, 0)
 		if after.Status != c.want || after.NextAttemptAt.Sub(now) != c.pause || after.Attempts[0].Error != c.error ||
-			after.Attempts[0].StatusCode != c.r.StatusCode || c.r.Gone() != (c.name == "gone") {
+			after.Attempts[0].StatusCode != c.r.StatusCode || c.r.IsGone() != (c.name == "gone") {
 			t.Errorf("%s: %+v", c.name, after)
 		}
 	}
-	if d := (webhook.Delivery{EventType: webhook.TestType, Status: webhook.Pending}).After(webhook.Response{StatusCode: 500}, now, 0); d.Status != webhook.Failed {
+	if d := (webhook.Delivery{EventType: webhook.TestType, Status: webhook.Pending}).AfterTry(webhook.Response{StatusCode: 500}, now, 0); d.Status != webhook.Failed {
 		t.Errorf("a test is tried again: %+v", d)
 	}
 }
@@ -76,7 +76,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 	d := webhook.Delivery{Status: webhook.Pending, EventType: event.DomainAdded}
 	for n := range 120 {
 		before := slices.Clone(d.Attempts)
-		next := d.After(webhook.Response{StatusCode: 500 + n}, now, 0)
+		next := d.AfterTry(webhook.Response{StatusCode: 500 + n}, now, 0)
 		if !slices.Equal(before, d.Attempts) {
 			t.Fatal("the earlier delivery was changed")
 		}

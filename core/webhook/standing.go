@@ -33,7 +33,7 @@ type Conduct struct {
 // Standing returns the standing of the webhook's endpoint.
 func (w Webhook) Standing(c Conduct) Standing {
 	switch {
-	case w.Failing():
+	case w.IsFailing():
 		return Failing
 	case !c.Accepted || c.Waiting >= SlowAfter:
 		return Unproven
@@ -42,20 +42,20 @@ func (w Webhook) Standing(c Conduct) Standing {
 	}
 }
 
-// Concurrent returns how many deliveries may be sent to an endpoint at the same time. An endpoint
+// MaxParallel returns how many deliveries may be sent to an endpoint at the same time. An endpoint
 // that is not proven gets only one, so that an endpoint that hangs occupies only one slot.
-func (s Standing) Concurrent() int {
+func (s Standing) MaxParallel() int {
 	if s == Proven {
 		return MaxConcurrent
 	}
 	return 1
 }
 
-// Share returns how many of a sender's slots all endpoints with this standing or a lower one can
-// use together. Failing endpoints can use half of the slots. Failing and unproven endpoints
+// SlotShare returns how many of a sender's slots all endpoints with this standing or a lower one
+// can use together. Failing endpoints can use half of the slots. Failing and unproven endpoints
 // together can use three quarters. The other slots stay free for endpoints that are more likely to
 // answer.
-func (s Standing) Share(slots int) int {
+func (s Standing) SlotShare(slots int) int {
 	switch s {
 	case Failing:
 		return slots / 2

@@ -26,15 +26,15 @@ func TestStandingOfEndpoints(t *testing.T) {
 		{"failing", failing, webhook.Conduct{}, webhook.Failing, 1},
 		{"failing elsewhere", failing, webhook.Conduct{Accepted: true}, webhook.Failing, 1},
 	} {
-		if got := c.w.Standing(c.conduct); got != c.want || got.Concurrent() != c.atOnce {
-			t.Errorf("%s: standing %d with %d at once, want %d with %d", c.name, got, got.Concurrent(), c.want, c.atOnce)
+		if got := c.w.Standing(c.conduct); got != c.want || got.MaxParallel() != c.atOnce {
+			t.Errorf("%s: standing %d with %d at once, want %d with %d", c.name, got, got.MaxParallel(), c.want, c.atOnce)
 		}
 	}
 }
 
 func TestShareOfSlots(t *testing.T) {
 	for _, c := range []struct{ slots, failing, unproven, proven int }{{1024, 512, 768, 1024}, {8, 4, 6, 8}, {0, 0, 0, 0}} {
-		if a, b, all := webhook.Failing.Share(c.slots), webhook.Unproven.Share(c.slots), webhook.Proven.Share(c.slots); a != c.failing || b != c.unproven || all != c.proven {
+		if a, b, all := webhook.Failing.SlotShare(c.slots), webhook.Unproven.SlotShare(c.slots), webhook.Proven.SlotShare(c.slots); a != c.failing || b != c.unproven || all != c.proven {
 			t.Errorf("of %d slots: %d, %d, %d", c.slots, a, b, all)
 		}
 	}

@@ -118,18 +118,18 @@ func (w Webhook) Wants(t event.Type, tenantGUID tenant.GUID) bool {
 	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, tenantGUID))
 }
 
-// Failing reports whether a try has failed since the last success.
-func (w Webhook) Failing() bool { return !w.FailingSince.IsZero() }
+// IsFailing reports whether a try has failed since the last success.
+func (w Webhook) IsFailing() bool { return !w.FailingSince.IsZero() }
 
-// After returns the webhook after the last try of d. If the try disables the webhook, After also
-// returns the reason. Otherwise the reason is empty. gone is true if the endpoint asked for no more
-// messages.
-func (w Webhook) After(d Delivery, gone bool) (Webhook, Reason) {
+// AfterTry returns the webhook after the last try of d. If the try disables the webhook, AfterTry
+// also returns the reason. Otherwise the reason is empty. gone is true if the endpoint asked for no
+// more messages.
+func (w Webhook) AfterTry(d Delivery, gone bool) (Webhook, Reason) {
 	at := d.Attempts[len(d.Attempts)-1].At
 	switch {
 	case d.Status == Delivered:
 		w.FailingSince = time.Time{}
-	case d.EventType != TestType && !w.Failing(): // a failed test does not make the webhook failing
+	case d.EventType != TestType && !w.IsFailing(): // a failed test does not make the webhook failing
 		w.FailingSince = at
 	}
 	var reason Reason
@@ -156,8 +156,8 @@ func (s Secrets) Rotate(current []byte, overlap time.Duration, now time.Time) Se
 	return Secrets{Current: current, Previous: s.Current, PreviousUntil: now.Add(overlap)}
 }
 
-// Valid returns the sealed secrets that sign messages at now, the newest first.
-func (s Secrets) Valid(now time.Time) [][]byte {
+// ValidAt returns the sealed secrets that sign messages at now, the newest first.
+func (s Secrets) ValidAt(now time.Time) [][]byte {
 	if s.Previous == nil || !now.Before(s.PreviousUntil) {
 		return [][]byte{s.Current}
 	}

@@ -51,11 +51,11 @@ func TestWantsSelectsByTypeAndTenant(t *testing.T) {
 func TestBothSecretsSignDuringARotation(t *testing.T) {
 	s := webhook.Secrets{Current: []byte("a")}.Rotate([]byte("b"), time.Hour, now)
 	for at, want := range map[time.Duration]string{0: "ba", time.Hour - 1: "ba", time.Hour: "b"} {
-		if got := string(slices.Concat(s.Valid(now.Add(at))...)); got != want {
+		if got := string(slices.Concat(s.ValidAt(now.Add(at))...)); got != want {
 			t.Errorf("after %s: %q", at, got)
 		}
 	}
-	if s := s.Rotate([]byte("c"), 0, now); string(slices.Concat(s.Valid(now)...)) != "c" || s.Previous != nil {
+	if s := s.Rotate([]byte("c"), 0, now); string(slices.Concat(s.ValidAt(now)...)) != "c" || s.Previous != nil {
 		t.Errorf("without an overlap: %+v", s)
 	}
 }
@@ -81,7 +81,7 @@ func TestResultsChangeTheWebhook(t *testing.T) {
 		"gone, disabled already": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, start, time.Time{}, ""},
 	} {
 		r := webhook.Response{StatusCode: c.status}
-		after, reason := c.before.After(webhook.Delivery{EventType: c.event}.After(r, c.at, 0), r.Gone())
+		after, reason := c.before.AfterTry(webhook.Delivery{EventType: c.event}.AfterTry(r, c.at, 0), r.IsGone())
 		status := c.before.Status
 		if c.reason != "" {
 			status = webhook.Disabled

@@ -126,7 +126,7 @@ func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
 		t.Fatalf("zone: %v", err)
 	}
 	d.simulator.planFault(t, simulate.Fault{Kind: simulate.Status, Status: status, Times: 1, WritesOnly: true})
-	if _, err = d.apply(t, at, "x"); !slices.Contains(want, outcome.Of(err)) {
+	if _, err = d.apply(t, at, "x"); !slices.Contains(want, outcome.KindOf(err)) {
 		t.Fatalf("the write returned %v, want %v", err, want)
 	}
 }

@@ -81,7 +81,7 @@ var dnsFailureChecks = []check{
 		_, err := b.dns(b.Start(t), b.Connect(url)).Apply(ctx, unknownZone, []dns.Change{{
 			Before: dns.RRSet{Name: unknownZone.Name, Type: dns.TXT}, After: dns.RRSet{Name: unknownZone.Name, Type: dns.TXT, TTL: 300, Values: []string{"x"}},
 		}})
-		if got := outcome.Of(err); got != outcome.Broken && got != outcome.Unknown {
+		if got := outcome.KindOf(err); got != outcome.Broken && got != outcome.Unknown {
 			t.Errorf("Apply returned %v, want broken or unknown", err)
 		}
 	}},
@@ -145,7 +145,7 @@ func checkDeadline(t T, b Binary) {
 		switch {
 		case !returned:
 			t.Errorf("%s did not return at its deadline", name)
-		case outcome.Of(err) != outcome.Unknown:
+		case outcome.KindOf(err) != outcome.Unknown:
 			t.Errorf("%s returned %v, want unknown", name, err)
 		}
 	}

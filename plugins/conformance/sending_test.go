@@ -114,8 +114,8 @@ func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{"private_address", outcome.CauseCut, outcome.CauseSetting}
-	for _, err := range []error{dns.Changed(), dns.NoZone(), dns.Overlapped(), sdk.PlanInactive(), sdk.AnswerTooLarge()} {
+	words := []string{"private_address", outcome.CauseConnectionCut, outcome.CauseSetting}
+	for _, err := range []error{dns.ChangedError(), dns.NoZoneError(), dns.OverlappedError(), sdk.PlanInactive(), sdk.AnswerTooLarge()} {
 		var o *outcome.Error
 		if !errors.As(err, &o) {
 			t.Fatalf("%v has no cause", err)

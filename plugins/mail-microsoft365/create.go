@@ -69,7 +69,7 @@ func isAbsent(err error) bool {
 }
 
 // hasKind reports whether err is an outcome of this kind.
-func hasKind(err error, kind outcome.Kind) bool { return outcome.Of(err) == kind }
+func hasKind(err error, kind outcome.Kind) bool { return outcome.KindOf(err) == kind }
 
 // retryNotFound repeats a request while Graph answers 404, but at most as often as the retry policy
 // allows. It takes some seconds until Graph's replicas show a new object.

@@ -105,7 +105,7 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if one is sent
 	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
 	for _, step := range []ruleStep{createDisabled, createEnabled, setSenders} {
-		if err := u.write(t.Context(), step); outcome.Of(err) != outcome.Broken {
+		if err := u.write(t.Context(), step); outcome.KindOf(err) != outcome.Broken {
 			t.Errorf("step %d: %v", step, err)
 		}
 	}

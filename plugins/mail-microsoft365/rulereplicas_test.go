@@ -18,7 +18,7 @@ func (s *sendingTenant) lag() {
 // blockUnread sets a rule whose new state no read shows.
 func (s *sendingTenant) blockUnread(scope string, list ...string) {
 	s.t.Helper()
-	if _, err := s.client.Block(s.t.Context(), scope, list); err != nil && outcome.Of(err) != outcome.NotReady {
+	if _, err := s.client.Block(s.t.Context(), scope, list); err != nil && outcome.KindOf(err) != outcome.NotReady {
 		s.t.Fatalf("block %v: %v", list, err)
 	}
 }
@@ -101,7 +101,7 @@ func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	s.block(s.domain, s.mailboxes[:2]...)
 	s.lag()
 	s.runAsAdministrator("Remove-Mailbox", options{"Identity": s.mailboxes[0]})
-	if _, err := s.client.Block(t.Context(), s.domain, s.mailboxes[:2]); outcome.Of(err) != outcome.Refused {
+	if _, err := s.client.Block(t.Context(), s.domain, s.mailboxes[:2]); outcome.KindOf(err) != outcome.Refused {
 		t.Errorf("got %v", err)
 	}
 }

@@ -258,7 +258,7 @@ func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 // mayRetry reports whether it can help to read the rule and try again after a failed write. It can
 // if the write may have had its effect, or if the platform was temporarily unavailable.
 func mayRetry(err error) bool {
-	switch outcome.Of(err) {
+	switch outcome.KindOf(err) {
 	case outcome.Unknown, outcome.Broken, outcome.Down, outcome.Throttled:
 		return true
 	default:

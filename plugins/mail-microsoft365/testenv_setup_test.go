@@ -106,7 +106,7 @@ func (env *testEnv) injectFault(t conformance.T, f options) {
 // expectOutcome checks the kind of the outcome of err and, if code is not empty, its error code.
 func expectOutcome(t conformance.T, err error, kind outcome.Kind, code fault.Code) {
 	t.Helper()
-	if outcome.Of(err) != kind || (code.Name != "" && !errors.Is(err, code)) {
+	if outcome.KindOf(err) != kind || (code.Name != "" && !errors.Is(err, code)) {
 		t.Fatalf("got %v, want %s %s", err, kind, code.Name)
 	}
 }

@@ -253,7 +253,7 @@ func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 		})
 		for wait := 60 * time.Second; wait > 0; wait -= 20 * time.Second {
 			_, err := c.Profile(t.Context())
-			if outcome.Of(err) != outcome.Throttled || outcome.RetryAfter(err) > wait || outcome.RetryAfter(err) < wait-time.Second {
+			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) > wait || outcome.RetryAfter(err) < wait-time.Second {
 				t.Fatalf("got %v with a wait of %s, want about %s", err, outcome.RetryAfter(err), wait)
 			}
 			time.Sleep(20 * time.Second)
@@ -279,13 +279,13 @@ func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 				env.control(http.MethodPost, "/faults", options{
 					"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
 				})
-				if _, err := throttled.Profile(t.Context()); outcome.Of(err) != outcome.Throttled {
+				if _, err := throttled.Profile(t.Context()); outcome.KindOf(err) != outcome.Throttled {
 					t.Fatalf("got %v, want throttled", err)
 				}
 				time.Sleep(20 * time.Second)
 				// The other tenant's calls are made by a different process.
 				_, err := other.Profile(t.Context())
-				if heldBack && (outcome.Of(err) != outcome.Throttled || outcome.RetryAfter(err) < 30*time.Second) || !heldBack && err != nil {
+				if heldBack && (outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) < 30*time.Second) || !heldBack && err != nil {
 					t.Errorf("the other tenant's call to Graph: %v with a wait of %s", err, outcome.RetryAfter(err))
 				}
 				if _, err := other.Mailboxes(t.Context()); err != nil {

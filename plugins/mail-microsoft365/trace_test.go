@@ -191,7 +191,7 @@ func TestSentIsOneRequest(t *testing.T) {
 			env.injectFault(t, f)
 		}
 		_, err := s.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
-		if (err == nil) != (f == nil) || outcome.Of(err) == outcome.Refused {
+		if (err == nil) != (f == nil) || outcome.KindOf(err) == outcome.Refused {
 			t.Errorf("%v: %v", f, err)
 		}
 		if got := env.calls(t)[exchange.GetMessageTrace]; got != 1 {
@@ -236,7 +236,7 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	} {
 		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tt.rows + `],"@adminapi.warnings":[` + tt.warnings + `]}`
 		page, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, ""))
-		if len(page.Sent) != tt.rowsRead || (page.Next != "") != tt.next || outcome.Of(err) != tt.kind {
+		if len(page.Sent) != tt.rowsRead || (page.Next != "") != tt.next || outcome.KindOf(err) != tt.kind {
 			t.Errorf("%s: %d rows, next %q, %v", name, len(page.Sent), page.Next, err)
 			continue
 		}

@@ -101,7 +101,7 @@ func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 		"the read is malformed": {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
 	} {
 		sets, err := sdk.ReadBack(t.Context(), tt.zone, dns.Zone{}, changes)
-		if outcome.Of(err) != tt.kind || (err == nil) != (len(sets) == 1) {
+		if outcome.KindOf(err) != tt.kind || (err == nil) != (len(sets) == 1) {
 			t.Errorf("%s: got %v, %v, want %s", name, sets, err, tt.kind)
 		}
 	}

@@ -157,7 +157,7 @@ func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 	if !allowPrivate {
 		d.net.Control = func(_, address string, _ syscall.RawConn) error {
 			addr, err := netip.ParseAddrPort(address)
-			if err != nil || !egress.Public(addr.Addr()) {
+			if err != nil || !egress.IsPublic(addr.Addr()) {
 				return ErrPrivateAddress
 			}
 			return nil

@@ -77,7 +77,7 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 			t.Errorf("NewDialer to %s: %v; allowed: %t", address, err, allowed)
 		}
 	}
-	if o := outcome.Of(TransportError(ErrHostNotNamed)); o != outcome.Broken {
+	if o := outcome.KindOf(TransportError(ErrHostNotNamed)); o != outcome.Broken {
 		t.Errorf("the outcome is %v", o)
 	}
 	if _, _, err := get(t, local); err != nil {

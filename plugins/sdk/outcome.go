@@ -126,7 +126,7 @@ func TransportError(err error) error {
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return UnknownEffect("no_answer")
 	default:
-		return UnknownEffect(outcome.CauseCut)
+		return UnknownEffect(outcome.CauseConnectionCut)
 	}
 }
 

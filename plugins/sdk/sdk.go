@@ -129,4 +129,4 @@ func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }
 
 // SignInLink reports whether an authorization URL is https and leads to one of the hosts, or to a
 // simulator on loopback. SendingPlatform.StartSignIn must not return any other link.
-func SignInLink(link string, hosts []string) bool { return integration.AuthURL(link, hosts) }
+func SignInLink(link string, hosts []string) bool { return integration.IsAllowedAuthURL(link, hosts) }

@@ -36,17 +36,17 @@ const (
 func IsNoZone(err error) bool { return dns.IsNoZone(err) }
 
 // NoZone returns the error of DNSProvider.Zone for a zone that the credential cannot access.
-func NoZone() error { return dns.NoZone() }
+func NoZone() error { return dns.NoZoneError() }
 
 // ZoneChanged returns the error of a write that was refused because the zone has changed after the
 // write was planned. Nothing was written.
-func ZoneChanged() error { return dns.Changed() }
+func ZoneChanged() error { return dns.ChangedError() }
 
 // Overlapped returns the error of a write that was made, although someone else changed the zone
 // between the last read and the write. Return it only if the provider's answer proves this, for
 // example by a serial that has increased by two. The service then stops the work on the domain
 // until a person has checked the zone.
-func Overlapped() error { return dns.Overlapped() }
+func Overlapped() error { return dns.OverlappedError() }
 
 // CheckChanges returns an error if changes contain a change that no plugin may write: a name
 // outside the zone, the zone's own NS and SOA sets, or two changes of one set. Call it first in

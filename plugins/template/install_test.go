@@ -259,7 +259,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		if _, err := provider.Check(t.Context()); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != 7*time.Second {
 			t.Errorf("out of service: %v", err)
 		}
-		if _, err := provider.Check(t.Context()); outcome.Of(err) != outcome.Throttled {
+		if _, err := provider.Check(t.Context()); outcome.KindOf(err) != outcome.Throttled {
 			t.Errorf("before the Retry-After has passed: %v", err)
 		}
 		var calls []simulate.Entry

@@ -20,7 +20,7 @@ import (
 //
 // Lists other than record sets are not checked. A list of accounts is read for known mailboxes
 // only, and the objects of a mail platform are stored for the tenant of the request. Core leaves
-// out DNS records that a mail platform specifies outside the domain, see dns.Desire.
+// out DNS records that a mail platform specifies outside the domain, see dns.DesiredRecords.
 //
 // If an answer has one of the types below that name an object, its request must have the field with
 // the object's name.

@@ -273,7 +273,7 @@ func CutReads() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)
 		var cut *outcome.Error
-		if !c.ReadOnly || !errors.As(err, &cut) || cut.Kind != outcome.Unknown || cut.Cause != outcome.CauseCut {
+		if !c.ReadOnly || !errors.As(err, &cut) || cut.Kind != outcome.Unknown || cut.Cause != outcome.CauseConnectionCut {
 			return err
 		}
 		return &outcome.Error{Kind: outcome.Down, Cause: cut.Cause, Detail: "the connection to the provider was cut"}

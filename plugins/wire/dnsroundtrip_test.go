@@ -109,11 +109,11 @@ func TestEveryDNSMethodCrossesTheWire(t *testing.T) {
 func TestZoneRefusalsCrossTheWire(t *testing.T) {
 	served := &recordingDNS{}
 	remote := dnsOverWire(t, served, func(Connection) {})
-	served.err = fmt.Errorf("apply: %w", dns.Changed())
+	served.err = fmt.Errorf("apply: %w", dns.ChangedError())
 	if _, err := remote.Apply(t.Context(), dns.Zone{}, nil); !dns.IsChanged(err) || !outcome.ChangedNothing(err) {
 		t.Errorf("got %v, want a changed zone", err)
 	}
-	served.err = dns.NoZone()
+	served.err = dns.NoZoneError()
 	if _, err := remote.Zone(t.Context(), "a.test"); !dns.IsNoZone(err) {
 		t.Errorf("got %v, want no zone", err)
 	}

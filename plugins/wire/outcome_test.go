@@ -67,7 +67,7 @@ func TestErrorsOfThePluginAreClassified(t *testing.T) {
 				return tenant.Profile{}, tt.err
 			}}, nil, nil)
 			_, err := platform.For("t").Profile(t.Context())
-			if outcome.Of(err) != tt.kind || !errors.Is(err, tt.code) {
+			if outcome.KindOf(err) != tt.kind || !errors.Is(err, tt.code) {
 				t.Fatalf("got %v", err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
@@ -81,7 +81,7 @@ func TestPanicIsReportedAsBrokenWithoutItsText(t *testing.T) {
 	platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) { panic("s3cret") }}, nil, nil)
 	for range 2 { // the second call shows that the process survived
 		_, err := platform.For("t").Profile(t.Context())
-		if outcome.Of(err) != outcome.Broken || strings.Contains(err.Error(), "s3cret") {
+		if outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), "s3cret") {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -97,14 +97,14 @@ func TestDeadlineAndCancellationAreUnknownOutcomes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := platform.For("t").Profile(ctx)
-	if outcome.Of(err) != outcome.Unknown || outcome.Of(ended) != outcome.Unknown {
+	if outcome.KindOf(err) != outcome.Unknown || outcome.KindOf(ended) != outcome.Unknown {
 		t.Fatalf("after the deadline: %v, the session ended with %v", err, ended)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	_, err = platform.For("t").Profile(ctx)
-	if outcome.Of(err) != outcome.Unknown || !errors.Is(err, context.Canceled) {
+	if outcome.KindOf(err) != outcome.Unknown || !errors.Is(err, context.Canceled) {
 		t.Fatalf("after cancellation: %v", err)
 	}
 }
@@ -113,10 +113,10 @@ func TestMessagesOverTheSizeLimitAreBroken(t *testing.T) {
 	platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) {
 		return tenant.Profile{Name: strings.Repeat("x", MaxMessage+1)}, nil
 	}}, nil, nil)
-	if _, err := platform.For("t").Profile(t.Context()); outcome.Of(err) != outcome.Broken {
+	if _, err := platform.For("t").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("an answer over the limit: %v", err)
 	}
-	if _, err := platform.Granted(t.Context(), strings.Repeat("x", MaxMessage+1)); outcome.Of(err) != outcome.Broken {
+	if _, err := platform.Granted(t.Context(), strings.Repeat("x", MaxMessage+1)); outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("a request over the limit: %v", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"a refusal without a code", detailed(&proto.Outcome{Kind: proto.Outcome_KIND_REFUSED}), outcome.Broken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := outcome.Of(fromStatus(t.Context(), tt.err)); got != tt.want {
+			if got := outcome.KindOf(fromStatus(t.Context(), tt.err)); got != tt.want {
 				t.Fatalf("got %s, want %s", got, tt.want)
 			}
 		})

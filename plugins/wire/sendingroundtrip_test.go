@@ -132,7 +132,7 @@ func TestSendingRefusalsCrossTheWire(t *testing.T) {
 		"sign":   errorOf(remote.SignIn(t.Context(), "s")),
 		"remove": remote.Remove(t.Context(), "a"),
 	} {
-		if want := served.err; outcome.Of(err) != outcome.Refused || err.Error() != want.Error() {
+		if want := served.err; outcome.KindOf(err) != outcome.Refused || err.Error() != want.Error() {
 			t.Errorf("%s: got %v, want %v", what, err, want)
 		}
 	}

@@ -64,7 +64,7 @@ func handleCall(log *slog.Logger, d Description) grpc.UnaryServerInterceptor {
 		}
 		defer func() {
 			if p := recover(); p != nil {
-				e := panics.Of(p)
+				e := panics.ErrorOf(p)
 				log.ErrorContext(ctx, "call panicked", "method", info.FullMethod, "type", e.Type, "stack", e.Stack)
 				resp, err = nil, toStatus(&outcome.Error{Kind: outcome.Broken, Cause: CausePanic, Detail: "the plugin failed in this call"})
 			}

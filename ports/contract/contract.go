@@ -70,8 +70,8 @@ type Check[E any] struct {
 	Run    func(t T, env E)
 }
 
-// run runs each check as a subtest in the environment that open returns.
-func run[R Runner[R], E any](t R, checks []Check[E], open func(T) E) {
+// runChecks runs each check as a subtest in the environment that open returns.
+func runChecks[R Runner[R], E any](t R, checks []Check[E], open func(T) E) {
 	for _, check := range checks {
 		t.Run(check.ID, func(t R) { check.Run(t, open(t)) })
 	}
@@ -106,7 +106,7 @@ func requireRefusal(t T, what string, err error, code fault.Code) {
 // requireOutcome checks the outcome kind of err.
 func requireOutcome(t T, what string, err error, kind outcome.Kind) {
 	t.Helper()
-	if got := outcome.Of(err); got != kind {
+	if got := outcome.KindOf(err); got != kind {
 		t.Fatalf("%s: got outcome %s (%v), want %s", what, got, err, kind)
 	}
 }

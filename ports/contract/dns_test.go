@@ -264,7 +264,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 			now, _ := f.Records(ctx, z)
 			for _, c := range changes {
 				if !dns.Find(now, c.Before.Name, c.Before.Type).Same(c.Before) {
-					return nil, dns.Changed()
+					return nil, dns.ChangedError()
 				}
 			}
 			return f.Apply(ctx, z, changes)
@@ -278,7 +278,7 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		}},
 		"lost is down": {apply: func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 			sets, err := f.Apply(ctx, z, changes)
-			if outcome.Of(err) == outcome.Unknown {
+			if outcome.KindOf(err) == outcome.Unknown {
 				err = &outcome.Error{Kind: outcome.Down}
 			}
 			return sets, err

@@ -40,14 +40,16 @@ type providerCheck = Check[DNSProviderEnv]
 
 // DNSProvider runs the contract suite of ports.DNSProvider. open may return the same environment
 // for every check, because each check uses its own zone.
-func DNSProvider[R Runner[R]](t R, open func(T) DNSProviderEnv) { run(t, DNSProviderChecks(), open) }
+func DNSProvider[R Runner[R]](t R, open func(T) DNSProviderEnv) {
+	runChecks(t, DNSProviderChecks(), open)
+}
 
 // DNSProviderChecks returns the checks of the contract suite of ports.DNSProvider.
 func DNSProviderChecks() []Check[DNSProviderEnv] {
-	var all []providerCheck
-	all = append(all, zoneReadChecks...)
-	all = append(all, zoneWriteChecks...)
-	return append(all, zoneMovedChecks...)
+	var checks []providerCheck
+	checks = append(checks, zoneReadChecks...)
+	checks = append(checks, zoneWriteChecks...)
+	return append(checks, zoneChangedChecks...)
 }
 
 func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet {
@@ -121,12 +123,12 @@ var zoneReadChecks = []providerCheck{
 	}},
 	{"dns/read/rejected-credential", "a rejected credential fails every call", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		_, err := env.Refused().Check(callContext(t))
 		requireRefusal(t, "check", err, fault.AccessDenied)
 		_, err = env.Refused().Zone(callContext(t), zone)
 		requireRefusal(t, "zone", err, fault.AccessDenied)
-		_, err = env.Refused().Apply(callContext(t), at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, newTTL, "x")}})
+		_, err = env.Refused().Apply(callContext(t), foundZone, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, newTTL, "x")}})
 		requireRefusal(t, "apply", err, fault.AccessDenied)
 		requireZone(t, env, zone)
 	}},
@@ -150,8 +152,8 @@ var zoneReadChecks = []providerCheck{
 		for _, s := range existingRecords(zone) {
 			env.Put(t, zone, s)
 		}
-		at := findZone(t, env.Provider(), zone)
-		sets, err := env.Provider().Records(callContext(t), at)
+		foundZone := findZone(t, env.Provider(), zone)
+		sets, err := env.Provider().Records(callContext(t), foundZone)
 		must(t, "records", err)
 		sets = slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 		if diff := cmp.Diff(sortedSets(existingRecords(zone)), sortedSets(sets)); diff != "" {
@@ -161,27 +163,27 @@ var zoneReadChecks = []providerCheck{
 	{"dns/read/wildcard", "a wildcard adds no record sets", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		env.Put(t, zone, recordSet("*."+zone, dns.TXT, 300, "wild"))
-		at := findZone(t, env.Provider(), zone)
-		sets, err := env.Provider().Records(callContext(t), at)
+		foundZone := findZone(t, env.Provider(), zone)
+		sets, err := env.Provider().Records(callContext(t), foundZone)
 		must(t, "records", err)
 		if got := dns.Find(sets, "_dmarc."+zone, dns.TXT); len(got.Values) > 0 {
 			t.Fatalf("got %+v", got)
 		}
 		want := newMailRecords(zone)[2]
-		_, err = env.Provider().Apply(callContext(t), at, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
+		_, err = env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
 		must(t, "apply below the wildcard", err)
 		requireZone(t, env, zone, recordSet("*."+zone, dns.TXT, 300, "wild"), want)
 	}},
 	{"dns/calls/cancelled", "a call with a cancelled context returns at once", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		requireEndOfContext(t, startWrite(ctx, env.Provider(), at))
+		requireEndOfContext(t, startWrite(ctx, env.Provider(), foundZone))
 		requireZone(t, env, zone)
 		if env, ok := env.(silentProviderEnv); ok {
 			p, asked, requireQuiet := env.Silent(t)
-			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, p, at) }, asked, requireQuiet)
+			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, p, foundZone) }, asked, requireQuiet)
 		}
 	}},
 }
@@ -216,14 +218,14 @@ func requireEndOfRequests(t T, start func(context.Context) <-chan error, request
 
 // startWrite starts a write and returns a channel for its error.
 func startWrite(ctx context.Context, p ports.DNSProvider, at dns.Zone) <-chan error {
-	return started(func() error {
+	return startCall(func() error {
 		_, err := p.Apply(ctx, at, []dns.Change{{Before: recordSet(at.Name, dns.TXT, 0), After: recordSet(at.Name, dns.TXT, newTTL, "x")}})
 		return err
 	})
 }
 
-// started starts a call and returns a channel for its error.
-func started(call func() error) <-chan error {
+// startCall starts a call and returns a channel for its error.
+func startCall(call func() error) <-chan error {
 	ended := make(chan error, 1)
 	panics.Go(func() { ended <- call() }, func(e *panics.Error) { ended <- e })
 	return ended
@@ -234,7 +236,7 @@ func requireEndOfContext(t T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
-		if err == nil || outcome.Of(err) == outcome.Refused {
+		if err == nil || outcome.KindOf(err) == outcome.Refused {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
 	case <-time.After(hangTimeout):
@@ -253,11 +255,11 @@ func newMailRecords(zone string) []dns.RRSet {
 }
 
 func creations(sets []dns.RRSet) []dns.Change {
-	var all []dns.Change
+	var changes []dns.Change
 	for _, s := range sets {
-		all = append(all, dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
+		changes = append(changes, dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
 	}
-	return all
+	return changes
 }
 
 var zoneWriteChecks = []providerCheck{
@@ -266,8 +268,8 @@ var zoneWriteChecks = []providerCheck{
 		for _, s := range existingRecords(zone) {
 			env.Put(t, zone, s)
 		}
-		at := findZone(t, env.Provider(), zone)
-		got, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		foundZone := findZone(t, env.Provider(), zone)
+		got, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
@@ -278,13 +280,13 @@ var zoneWriteChecks = []providerCheck{
 		zone := env.NewZone(t)
 		old := existingRecords(zone)[1]
 		env.Put(t, zone, old)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(old.Values), "MS=ms12345678")...)
 		seen := old
 		seen.TTL = 60 // a resolver shows the remaining TTL, and the write must keep the provider's TTL
 		after := want
 		after.TTL = 60
-		got, err := env.Provider().Apply(callContext(t), at, []dns.Change{{Before: seen, After: after}})
+		got, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{{Before: seen, After: after}})
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets([]dns.RRSet{want}), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
@@ -297,11 +299,11 @@ var zoneWriteChecks = []providerCheck{
 			env.Put(t, zone, s)
 		}
 		before := existingRecords(zone)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		mx := recordSet(zone, dns.MX, newTTL, "0 new.mail.example")
 		spf := recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:old.example include:new.example ~all", before[1].Values[1])
 		key := recordSet("vendor."+zone, dns.TXT, newTTL, strings.Repeat("0123456789", 30)+`"\`)
-		_, err := env.Provider().Apply(callContext(t), at, []dns.Change{
+		_, err := env.Provider().Apply(callContext(t), foundZone, []dns.Change{
 			{Before: before[0], After: mx}, {Before: before[1], After: spf},
 			{Before: before[3], After: recordSet("vendor."+zone, dns.CNAME, 0)},
 			{Before: recordSet(key.Name, dns.TXT, 0), After: key},
@@ -311,9 +313,9 @@ var zoneWriteChecks = []providerCheck{
 	}},
 	{"dns/write/repeated", "repeating a write changes nothing and succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		for range 2 {
-			got, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			got, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
 			must(t, "apply", err)
 			if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
 				t.Fatalf("returned (-want +got):\n%s", diff)
@@ -323,11 +325,11 @@ var zoneWriteChecks = []providerCheck{
 	}},
 	{"dns/write/half-finished", "a half-finished write is completed", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		for _, s := range newMailRecords(zone)[:2] {
 			env.Put(t, zone, s)
 		}
-		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
 		must(t, "apply", err)
 		requireZone(t, env, zone, newMailRecords(zone)...)
 	}},
@@ -339,10 +341,10 @@ var zoneWriteChecks = []providerCheck{
 	}},
 	{"dns/write/only-inside-the-zone", "NS of the zone and names outside it cannot be written", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		for _, s := range []dns.RRSet{recordSet(zone, dns.NS, 300, "ns.evil.example"), recordSet("elsewhere.example", dns.TXT, 300, "x")} {
 			changes := append(creations(newMailRecords(zone)), dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
-			_, err := env.Provider().Apply(callContext(t), at, changes)
+			_, err := env.Provider().Apply(callContext(t), foundZone, changes)
 			requireOutcome(t, "apply", err, outcome.Refused)
 			requireZone(t, env, zone)
 		}
@@ -350,21 +352,21 @@ var zoneWriteChecks = []providerCheck{
 	{"dns/write/lost-answer", "a write whose answer is lost is never reported as failed, and can be repeated", func(t T, env DNSProviderEnv) {
 		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
 			zone := env.NewZone(t)
-			at := findZone(t, env.Provider(), zone)
+			foundZone := findZone(t, env.Provider(), zone)
 			env.Lose(t, failure)
-			_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
 			requireDoneOrUnknown(t, err)
 			if failure == LosesRequest && err == nil {
 				t.Fatal("a write that the provider did not receive succeeded")
 			}
-			_, err = env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			_, err = env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
 			must(t, "apply again", err)
 			requireZone(t, env, zone, newMailRecords(zone)...)
 		}
 	}},
 }
 
-var zoneMovedChecks = []providerCheck{
+var zoneChangedChecks = []providerCheck{
 	{"dns/write/changed-since-plan", "a record set that changed since the plan stops the whole write", func(t T, env DNSProviderEnv) {
 		for name, change := range map[string]func(dns.RRSet) dns.RRSet{
 			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
@@ -377,38 +379,38 @@ var zoneMovedChecks = []providerCheck{
 			zone := env.NewZone(t)
 			old := existingRecords(zone)[1]
 			env.Put(t, zone, old)
-			at := findZone(t, env.Provider(), zone)
-			now := change(old)
-			env.Put(t, zone, now)
-			_, err := env.Provider().Apply(callContext(t), at, append(creations(newMailRecords(zone)),
+			foundZone := findZone(t, env.Provider(), zone)
+			changed := change(old)
+			env.Put(t, zone, changed)
+			_, err := env.Provider().Apply(callContext(t), foundZone, append(creations(newMailRecords(zone)),
 				dns.Change{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
 			requireChangedZone(t, name, err)
-			if len(now.Values) == 0 {
+			if len(changed.Values) == 0 {
 				requireZone(t, env, zone)
 			} else {
-				requireZone(t, env, zone, now)
+				requireZone(t, env, zone, changed)
 			}
 		}
 	}},
 	{"dns/write/created-meanwhile", "a record set that somebody else created first is not overwritten", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		foreign := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
 		env.Put(t, zone, foreign)
-		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)))
 		requireChangedZone(t, "apply", err)
 		requireZone(t, env, zone, foreign)
 	}},
 	{"dns/write/beside-cname", "no record set is added beside a CNAME", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		key := recordSet("selector1._domainkey."+zone, dns.TXT, 300, "v=DKIM1; p=abc")
 		vendor := recordSet("_dmarc."+zone, dns.CNAME, 300, "dmarc.vendor.example")
 		env.Put(t, zone, key)
-		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[:1]))
+		_, err := env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)[:1]))
 		requireChangedZone(t, "a CNAME beside a TXT", err)
 		env.Put(t, zone, vendor)
-		_, err = env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[2:3]))
+		_, err = env.Provider().Apply(callContext(t), foundZone, creations(newMailRecords(zone)[2:3]))
 		requireChangedZone(t, "a TXT beside a CNAME", err)
 		requireZone(t, env, zone, key, vendor)
 	}},
@@ -416,13 +418,13 @@ var zoneMovedChecks = []providerCheck{
 		zone := env.NewZone(t)
 		old := recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all")
 		env.Put(t, zone, old)
-		at := findZone(t, env.Provider(), zone)
+		foundZone := findZone(t, env.Provider(), zone)
 		const writers = 4
 		errs := make([]error, writers)
 		var running panics.Group
 		for i := range writers {
 			running.Go(func() {
-				_, errs[i] = env.Provider().Apply(callContext(t), at, []dns.Change{
+				_, errs[i] = env.Provider().Apply(callContext(t), foundZone, []dns.Change{
 					{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
 				})
 			})

@@ -42,17 +42,17 @@ var dnsChecks = []dnsCheck{
 			dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + zone, Content: "Target.Example.net", TTL: 300},
 			dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.outlook.com", TTL: 300},
 		)
-		s := readDNS(t, env, zone)
-		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() {
-			t.Fatalf("got %+v, want a complete read", s)
+		read := readDNS(t, env, zone)
+		if !read.Complete || read.Zone != zone || read.Domain != zone || read.At.IsZero() {
+			t.Fatalf("got %+v, want a complete read", read)
 		}
-		if len(s.Delegation) == 0 || s.Asked() < len(s.Delegation) || s.Agreeing() != s.Asked() {
-			t.Fatalf("delegated to %v, %+v", s.Delegation, s.Servers)
+		if len(read.Delegation) == 0 || read.ServersAsked() < len(read.Delegation) || read.ServersAgreeing() != read.ServersAsked() {
+			t.Fatalf("delegated to %v, %+v", read.Delegation, read.Servers)
 		}
-		requireRecords(t, s, zone, dns.MX, "10 mail.example.net")
-		requireRecords(t, s, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
-		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
-		requireRecords(t, s, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
+		requireRecords(t, read, zone, dns.MX, "10 mail.example.net")
+		requireRecords(t, read, "_dmarc."+zone, dns.TXT, "v=DMARC1; p=none")
+		requireRecords(t, read, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
+		requireRecords(t, read, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
 	}},
 	{"all texts are read, long ones in one piece", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
@@ -66,12 +66,12 @@ var dnsChecks = []dnsCheck{
 	{"a record that is not published is absent", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "hello", TTL: 300})
-		s := readDNS(t, env, zone)
-		if !s.Complete {
-			t.Fatalf("got %+v, want a complete read", s)
+		read := readDNS(t, env, zone)
+		if !read.Complete {
+			t.Fatalf("got %+v, want a complete read", read)
 		}
-		requireRecords(t, s, zone, dns.MX)
-		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME)
+		requireRecords(t, read, zone, dns.MX)
+		requireRecords(t, read, "selector1._domainkey."+zone, dns.CNAME)
 	}},
 	{"a name below the zone's apex has its own records", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
@@ -79,11 +79,11 @@ var dnsChecks = []dnsCheck{
 			dns.Record{Type: dns.TXT, Name: zone, Content: "apex", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "mail." + zone, Content: "below", TTL: 300},
 		)
-		s := readDNS(t, env, "mail."+zone)
-		if s.Zone != zone || s.Domain != "mail."+zone {
-			t.Fatalf("got zone %q of %q", s.Zone, s.Domain)
+		read := readDNS(t, env, "mail."+zone)
+		if read.Zone != zone || read.Domain != "mail."+zone {
+			t.Fatalf("got zone %q of %q", read.Zone, read.Domain)
 		}
-		requireRecords(t, s, "mail."+zone, dns.TXT, "below")
+		requireRecords(t, read, "mail."+zone, dns.TXT, "below")
 	}},
 	{"the names that wanted records depend on are looked up", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
@@ -100,22 +100,22 @@ var dnsChecks = []dnsCheck{
 			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + below, Content: "v=DKIM1; p=abc", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "key." + zone, Content: "v=DKIM1; p=abc", TTL: 300},
 		)
-		wanted := dns.Desire(below, dns.Offer{
+		wanted := dns.DesiredRecords(below, dns.Offer{
 			Service: []dns.Record{{Type: dns.TXT, Name: below, Content: "v=spf1 include:three." + zone + " -all"}},
 			Signing: dns.Signing{Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + below, Content: "key." + zone}},
 		})
-		s := readDNS(t, env, below, wanted...)
-		if !s.Complete {
-			t.Fatalf("got %+v, want a complete read", s)
+		read := readDNS(t, env, below, wanted...)
+		if !read.Complete {
+			t.Fatalf("got %+v, want a complete read", read)
 		}
-		requireLookup(t, s.Referenced.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
-		requireLookup(t, s.Referenced.SPF, "two."+zone, "v=spf1 -all")
-		requireLookup(t, s.Referenced.SPF, "three."+zone)
-		requireLookup(t, s.Referenced.ParentDMARC, "_dmarc."+zone, "v=DMARC1; p=reject")
-		requireLookup(t, s.Referenced.Keys, "key."+zone, "v=DKIM1; p=abc")
+		requireLookup(t, read.Referenced.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
+		requireLookup(t, read.Referenced.SPF, "two."+zone, "v=spf1 -all")
+		requireLookup(t, read.Referenced.SPF, "three."+zone)
+		requireLookup(t, read.Referenced.ParentDMARC, "_dmarc."+zone, "v=DMARC1; p=reject")
+		requireLookup(t, read.Referenced.Keys, "key."+zone, "v=DKIM1; p=abc")
 		want := map[string]dns.MXProblem{"alias." + zone: dns.MXProblemAlias, "nowhere." + zone: dns.MXProblemNoAddress}
-		if !maps.Equal(s.Referenced.Exchanges, want) {
-			t.Fatalf("exchanges %v, want %v", s.Referenced.Exchanges, want)
+		if !maps.Equal(read.Referenced.Exchanges, want) {
+			t.Fatalf("exchanges %v, want %v", read.Referenced.Exchanges, want)
 		}
 	}},
 	{"without wanted records no other name is looked up", func(t T, env DNSReaderEnv) {
@@ -134,32 +134,32 @@ var dnsChecks = []dnsCheck{
 		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, "now")
 	}},
 	{"a name that no server knows is an incomplete read, not an error", func(t T, env DNSReaderEnv) {
-		s := readDNS(t, env, "nobody-serves-this."+env.NewZone(t)+"-elsewhere")
-		if s.Complete || s.Reason == "" {
-			t.Fatalf("got %+v, want an incomplete read with its reason", s)
+		read := readDNS(t, env, "nobody-serves-this."+env.NewZone(t)+"-elsewhere")
+		if read.Complete || read.Reason == "" {
+			t.Fatalf("got %+v, want an incomplete read with its reason", read)
 		}
 	}},
 	{"a cancelled context is an error", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s, err := env.Reader().Read(ctx, "ann", zone); err == nil && s.Complete {
-			t.Fatalf("got %+v", s)
+		if read, err := env.Reader().Read(ctx, "ann", zone); err == nil && read.Complete {
+			t.Fatalf("got %+v", read)
 		}
 	}},
 }
 
 func readDNS(t T, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
 	t.Helper()
-	s, err := env.Reader().Read(callContext(t), "ann", name, wanted...)
+	read, err := env.Reader().Read(callContext(t), "ann", name, wanted...)
 	must(t, "read", err)
-	return s
+	return read
 }
 
 // requireLookup checks that a read looked up this name outside the domain, and found these texts.
-func requireLookup(t T, all map[string][]string, name string, want ...string) {
+func requireLookup(t T, texts map[string][]string, name string, want ...string) {
 	t.Helper()
-	if got, lookedUp := all[name]; !lookedUp || !slices.Equal(got, want) {
+	if got, lookedUp := texts[name]; !lookedUp || !slices.Equal(got, want) {
 		t.Fatalf("%s shows %q (looked up: %v), want %q", name, got, lookedUp, want)
 	}
 }

@@ -99,8 +99,8 @@ var limiterChecks = []limiterCheck{
 		b := newBucket("a", 2)
 		for want := 2; want >= 0; want-- {
 			for range 3 {
-				if left := l.Remaining(t.Context(), b); left != want {
-					t.Fatalf("%d remaining, want %d", left, want)
+				if remaining := l.Remaining(t.Context(), b); remaining != want {
+					t.Fatalf("%d remaining, want %d", remaining, want)
 				}
 			}
 			if want > 0 {
@@ -113,8 +113,8 @@ var limiterChecks = []limiterCheck{
 		b := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
 		v, _ := l.Take(t.Context(), b)
 		<-time.After(v.ResetIn + timeTolerance)
-		if left := l.Remaining(t.Context(), b); left != 1 {
-			t.Fatalf("%d remaining after the window", left)
+		if remaining := l.Remaining(t.Context(), b); remaining != 1 {
+			t.Fatalf("%d remaining after the window", remaining)
 		}
 	}},
 	{"every key has its own bucket", func(t T, l ports.Limiter) {

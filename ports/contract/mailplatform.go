@@ -112,23 +112,25 @@ const (
 	LosesAnswer
 )
 
-// check is one promise of ports.MailPlatform.
-type check = Check[MailPlatformEnv]
+// mailCheck is one promise of ports.MailPlatform.
+type mailCheck = Check[MailPlatformEnv]
 
 // MailPlatform runs the contract suite of ports.MailPlatform. open may return the same environment
 // for every check, because the checks share neither tenants nor zones.
-func MailPlatform[R Runner[R]](t R, open func(T) MailPlatformEnv) { run(t, MailPlatformChecks(), open) }
+func MailPlatform[R Runner[R]](t R, open func(T) MailPlatformEnv) {
+	runChecks(t, MailPlatformChecks(), open)
+}
 
 // MailPlatformChecks returns the checks of the contract suite of ports.MailPlatform.
 func MailPlatformChecks() []Check[MailPlatformEnv] {
-	var all []check
-	all = append(all, consentChecks...)
-	all = append(all, directoryChecks...)
-	all = append(all, mailServerChecks...)
-	all = append(all, mailboxChecks...)
-	all = append(all, ruleChecks...)
-	all = append(all, traceChecks...)
-	return append(all, outcomeChecks...)
+	var checks []mailCheck
+	checks = append(checks, consentChecks...)
+	checks = append(checks, directoryChecks...)
+	checks = append(checks, mailServerChecks...)
+	checks = append(checks, mailboxChecks...)
+	checks = append(checks, ruleChecks...)
+	checks = append(checks, traceChecks...)
+	return append(checks, outcomeChecks...)
 }
 
 // password is accepted by every platform.
@@ -227,7 +229,7 @@ func verificationRecord(t T, client ports.MailTenant, name string) dns.Record {
 	t.Helper()
 	records, err := client.Records(callContext(t), name)
 	must(t, "records", err)
-	found, ok := dns.Verification(records.Verification)
+	found, ok := dns.VerificationRecord(records.Verification)
 	if !ok {
 		t.Fatalf("the platform names no verification record: %+v", records)
 	}
@@ -275,7 +277,7 @@ func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address st
 	eventually(t, env, "create mailbox", func() bool {
 		var err error
 		m, err = client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna Keller", Address: address})
-		if err != nil && outcome.Of(err) != outcome.NotReady {
+		if err != nil && outcome.KindOf(err) != outcome.NotReady {
 			t.Fatalf("create mailbox: %v", err)
 		}
 		return err == nil
@@ -288,14 +290,14 @@ func retryUntilReady(t T, env MailPlatformEnv, what string, step func() error) {
 	t.Helper()
 	eventually(t, env, what, func() bool {
 		err := step()
-		if err != nil && outcome.Of(err) != outcome.NotReady {
+		if err != nil && outcome.KindOf(err) != outcome.NotReady {
 			t.Fatalf("%s: %v", what, err)
 		}
 		return err == nil
 	})
 }
 
-var outcomeChecks = []check{
+var outcomeChecks = []mailCheck{
 	{"mail/outcomes/read-statuses", "a read tells throttled, down and broken apart", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{
@@ -364,7 +366,7 @@ var outcomeChecks = []check{
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
-		if err == nil || outcome.Of(err) == outcome.Refused || outcome.Of(err) == outcome.NotReady {
+		if err == nil || outcome.KindOf(err) == outcome.Refused || outcome.KindOf(err) == outcome.NotReady {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
 	}},

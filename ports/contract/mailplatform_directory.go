@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var consentChecks = []check{
+var consentChecks = []mailCheck{
 	{"mail/connect/credential", "the platform accepts the operator's credential", func(t T, env MailPlatformEnv) {
 		must(t, "check", env.Platform().Check(callContext(t)))
 	}},
@@ -113,7 +113,7 @@ func requireSignInRefused(t T, env MailPlatformEnv, change func(*ports.SignIn)) 
 	requireRefusal(t, "administrator", err, fault.ConnectLinkInvalid)
 }
 
-var directoryChecks = []check{
+var directoryChecks = []mailCheck{
 	{"mail/domains/profile", "the profile names the tenant", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		p, err := client.Profile(callContext(t))

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var mailServerChecks = []check{
+var mailServerChecks = []mailCheck{
 	{"mail/settings/bootstrap", "the bootstrap becomes ready and may be repeated", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		p, err := client.Bootstrap(callContext(t))
@@ -123,7 +123,7 @@ var mailServerChecks = []check{
 	}},
 }
 
-var mailboxChecks = []check{
+var mailboxChecks = []mailCheck{
 	{"mail/mailboxes/unknown", "an unknown mailbox is not found", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
@@ -242,7 +242,7 @@ var mailboxChecks = []check{
 		var err error
 		eventually(t, env, "sign-in", func() bool {
 			err = client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New("short"))
-			return outcome.Of(err) != outcome.NotReady
+			return outcome.KindOf(err) != outcome.NotReady
 		})
 		requireRefusal(t, "sign-in", err, fault.WeakPassword)
 	}},

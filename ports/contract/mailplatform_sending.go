@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var ruleChecks = []check{
+var ruleChecks = []mailCheck{
 	{"mail/rules/none", "without mailboxes no rule is created", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		for _, set := range []func() (sendlimit.Rule, error){
@@ -32,43 +32,43 @@ var ruleChecks = []check{
 	}},
 	{"mail/rules/created-once", "a rule is created once, disabled", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		r, err := s.client.EnsureRule(callContext(t), s.domain, s.boxes)
+		r, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes)
 		must(t, "ensure", err)
-		want := sendlimit.Rule{ID: r.ID, Name: sendlimit.RuleName(s.domain), Lists: s.boxes, Created: true, Written: true}
+		want := sendlimit.Rule{ID: r.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
 		if r.ID == "" || !cmp.Equal(r, want) {
 			t.Fatalf("made %+v, want %+v", r, want)
 		}
-		again, err := s.client.EnsureRule(callContext(t), s.domain, s.boxes[:1])
+		again, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes[:1])
 		must(t, "ensure again", err)
 		if want.Created, want.Written = false, false; !cmp.Equal(again, want) {
 			t.Fatalf("again %+v, want %+v", again, want)
 		}
-		s.requireStopped(t, env)
+		s.requireBlocked(t, env)
 	}},
 	{"mail/rules/blocks-its-list", "a rule blocks exactly its list", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.boxes[0])
-		s.requireStopped(t, env, s.boxes[0])
-		s.block(t, s.domain, true, s.boxes[1], s.boxes[2])
-		s.requireStopped(t, env, s.boxes[1:]...)
+		s.block(t, s.domain, true, s.mailboxes[0])
+		s.requireBlocked(t, env, s.mailboxes[0])
+		s.block(t, s.domain, true, s.mailboxes[1], s.mailboxes[2])
+		s.requireBlocked(t, env, s.mailboxes[1:]...)
 		s.block(t, s.domain, true)
-		s.requireStopped(t, env)
-		s.block(t, s.domain, true, s.boxes...)
-		s.requireStopped(t, env, s.boxes...)
+		s.requireBlocked(t, env)
+		s.block(t, s.domain, true, s.mailboxes...)
+		s.requireBlocked(t, env, s.mailboxes...)
 	}},
 	{"mail/rules/not-rewritten", "a correct rule is not written again", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.boxes[0])
-		s.block(t, s.domain, false, s.boxes[0])
+		s.block(t, s.domain, true, s.mailboxes[0])
+		s.block(t, s.domain, false, s.mailboxes[0])
 		s.block(t, s.domain, true)
 		s.block(t, s.domain, false)
 	}},
 	{"mail/rules/normalized", "addresses are listed in lower case, in order, once", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		r, err := s.client.Block(callContext(t), s.domain, []string{s.boxes[1], strings.ToUpper(s.boxes[0]), s.boxes[1]})
+		r, err := s.client.Block(callContext(t), s.domain, []string{s.mailboxes[1], strings.ToUpper(s.mailboxes[0]), s.mailboxes[1]})
 		must(t, "block", err)
-		if !slices.Equal(r.Lists, s.boxes[:2]) || !slices.Equal(r.Blocks(), s.boxes[:2]) {
-			t.Fatalf("got %+v, want %v", r, s.boxes[:2])
+		if !slices.Equal(r.Lists, s.mailboxes[:2]) || !slices.Equal(r.Blocks(), s.mailboxes[:2]) {
+			t.Fatalf("got %+v, want %v", r, s.mailboxes[:2])
 		}
 	}},
 	{"mail/rules/scopes", "each scope has a rule of its own", func(t T, env MailPlatformEnv) {
@@ -76,29 +76,29 @@ var ruleChecks = []check{
 		long := strings.Repeat("long-", 12) + s.domain
 		ids := map[string]bool{}
 		for i, scope := range []string{sendlimit.TenantWide, s.domain, long} {
-			r := s.block(t, scope, true, s.boxes[i])
+			r := s.block(t, scope, true, s.mailboxes[i])
 			ids[r.ID] = true
 		}
 		if len(ids) != 3 || len(env.Rules(t, s.testTenant.GUID)) != 3 {
 			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
 		}
 		s.block(t, s.domain, true)
-		s.requireStopped(t, env, s.boxes[0], s.boxes[2])
+		s.requireBlocked(t, env, s.mailboxes[0], s.mailboxes[2])
 	}},
 	{"mail/rules/repaired", "changes by others to a managed rule are repaired", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.boxes[0])
+		s.block(t, s.domain, true, s.mailboxes[0])
 		name := sendlimit.RuleName(s.domain)
 		for what, other := range map[string]sendlimit.Rule{
-			"switched off":    {Name: name, Lists: s.boxes[:1]},
-			"another list":    {Name: name, Enabled: true, Lists: s.boxes[1:]},
+			"switched off":    {Name: name, Lists: s.mailboxes[:1]},
+			"another list":    {Name: name, Enabled: true, Lists: s.mailboxes[1:]},
 			"everybody's":     {Name: name, Enabled: true},
-			"a longer list":   {Name: name, Enabled: true, Lists: s.boxes},
-			"off and another": {Name: name, Lists: s.boxes[2:]},
+			"a longer list":   {Name: name, Enabled: true, Lists: s.mailboxes},
+			"off and another": {Name: name, Lists: s.mailboxes[2:]},
 		} {
 			env.SetRule(t, s.testTenant.GUID, other)
-			r, err := s.client.Block(callContext(t), s.domain, s.boxes[:1])
-			if must(t, what, err); !r.Written || !slices.Equal(r.Blocks(), s.boxes[:1]) {
+			r, err := s.client.Block(callContext(t), s.domain, s.mailboxes[:1])
+			if must(t, what, err); !r.Written || !slices.Equal(r.Blocks(), s.mailboxes[:1]) {
 				t.Fatalf("%s: %+v", what, r)
 			}
 			env.SetRule(t, s.testTenant.GUID, other)
@@ -106,51 +106,51 @@ var ruleChecks = []check{
 			if must(t, what, err); r.Written != other.Enabled || len(r.Blocks()) != 0 {
 				t.Fatalf("%s, to be off: %+v", what, r)
 			}
-			s.requireStopped(t, env)
+			s.requireBlocked(t, env)
 		}
 	}},
 	{"mail/rules/adopted", "an existing rule of the same name is adopted", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.boxes[2:]})
-		r, err := s.client.EnsureRule(callContext(t), s.domain, s.boxes)
+		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.mailboxes[2:]})
+		r, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes)
 		must(t, "ensure", err)
-		if r.ID == "" || r.Created || !slices.Equal(r.Blocks(), s.boxes[2:]) {
+		if r.ID == "" || r.Created || !slices.Equal(r.Blocks(), s.mailboxes[2:]) {
 			t.Fatalf("found %+v", r)
 		}
-		if s.block(t, s.domain, true, s.boxes[0]); len(env.Rules(t, s.testTenant.GUID)) != 1 {
+		if s.block(t, s.domain, true, s.mailboxes[0]); len(env.Rules(t, s.testTenant.GUID)) != 1 {
 			t.Fatalf("the platform has %v", env.Rules(t, s.testTenant.GUID))
 		}
 	}},
 	{"mail/rules/listed", "managed rules are listed as they are, foreign rules are not", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.requireRules(t, env)
-		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.boxes[2:]})
+		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]})
 		s.requireRules(t, env)
-		wide := s.block(t, sendlimit.TenantWide, true, s.boxes[0])
+		wide := s.block(t, sendlimit.TenantWide, true, s.mailboxes[0])
 		s.requireRules(t, env, wide)
-		own := s.block(t, s.domain, true, s.boxes[1:]...)
+		own := s.block(t, s.domain, true, s.mailboxes[1:]...)
 		s.requireRules(t, env, own, wide)
 		off := s.block(t, s.domain, true)
 		s.requireRules(t, env, off, wide)
-		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: wide.Name, Enabled: true, Lists: s.boxes[1:]})
-		wide.Lists = s.boxes[1:]
+		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: wide.Name, Enabled: true, Lists: s.mailboxes[1:]})
+		wide.Lists = s.mailboxes[1:]
 		s.requireRules(t, env, off, wide)
 	}},
 	{"mail/rules/altered", "an enabled rule of a different form is reported as altered until it is repaired", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.boxes[:1]})
+		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.mailboxes[:1]})
 		all, err := s.client.Rules(callContext(t))
-		if must(t, "list rules", err); len(all) != 1 || !all[0].Altered || all[0].Matches(s.boxes[:1]) {
+		if must(t, "list rules", err); len(all) != 1 || !all[0].Altered || all[0].Matches(s.mailboxes[:1]) {
 			t.Fatalf("got %+v", all)
 		}
-		r := s.block(t, s.domain, true, s.boxes[0])
-		if s.requireRules(t, env, r); r.Altered || !r.Matches(s.boxes[:1]) {
+		r := s.block(t, s.domain, true, s.mailboxes[0])
+		if s.requireRules(t, env, r); r.Altered || !r.Matches(s.mailboxes[:1]) {
 			t.Fatalf("repaired: %+v", r)
 		}
 	}},
 	{"mail/rules/failed-listing", "a failed listing of rules is an error, not an empty list", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.boxes[0])
+		s.block(t, s.domain, true, s.mailboxes[0])
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
 			lift := env.Fail(t, s.testTenant.GUID, "Rules", failure)
 			_, err := s.client.Rules(callContext(t))
@@ -161,43 +161,43 @@ var ruleChecks = []check{
 	{"mail/rules/one-removed", "the rule of one scope is removed, the others stay", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		must(t, "remove nothing", s.client.RemoveRule(callContext(t), s.domain))
-		s.block(t, sendlimit.TenantWide, true, s.boxes[0])
-		s.block(t, s.domain, true, s.boxes[1])
+		s.block(t, sendlimit.TenantWide, true, s.mailboxes[0])
+		s.block(t, s.domain, true, s.mailboxes[1])
 		must(t, "remove", s.client.RemoveRule(callContext(t), s.domain))
 		must(t, "remove again", s.client.RemoveRule(callContext(t), s.domain))
-		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{sendlimit.RuleName(sendlimit.TenantWide): s.boxes[:1]}; !cmp.Equal(got, want) {
+		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{sendlimit.RuleName(sendlimit.TenantWide): s.mailboxes[:1]}; !cmp.Equal(got, want) {
 			t.Fatalf("the platform has %v, want %v", got, want)
 		}
 	}},
 	{"mail/rules/removed", "managed rules are removed, foreign rules stay", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		must(t, "remove nothing", s.client.RemoveRules(callContext(t)))
-		other := sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.boxes[2:]}
+		other := sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.mailboxes[2:]}
 		env.SetRule(t, s.testTenant.GUID, other)
-		s.block(t, sendlimit.TenantWide, true, s.boxes[0])
-		s.block(t, s.domain, true, s.boxes[1])
+		s.block(t, sendlimit.TenantWide, true, s.mailboxes[0])
+		s.block(t, s.domain, true, s.mailboxes[1])
 		s.block(t, s.domain, true)
 		must(t, "remove", s.client.RemoveRules(callContext(t)))
 		must(t, "remove again", s.client.RemoveRules(callContext(t)))
 		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{other.Name: other.Lists}; !cmp.Equal(got, want) {
 			t.Fatalf("the platform has %v, want %v", got, want)
 		}
-		s.requireStopped(t, env, s.boxes[2])
+		s.requireBlocked(t, env, s.mailboxes[2])
 	}},
 	{"mail/rules/refused-write", "a throttled or refused write of a rule has no effect", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.boxes[0])
+		s.block(t, s.domain, true, s.mailboxes[0])
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
 			lift := env.Fail(t, s.testTenant.GUID, "Block", failure)
-			_, err := s.client.Block(callContext(t), s.domain, s.boxes[1:])
+			_, err := s.client.Block(callContext(t), s.domain, s.mailboxes[1:])
 			lift()
 			requireOutcome(t, "block", err, kind)
-			s.requireStopped(t, env, s.boxes[0])
+			s.requireBlocked(t, env, s.mailboxes[0])
 		}
 	}},
 	{"mail/rules/lost-answer", "a write of a rule whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		for _, list := range [][]string{s.boxes[:1], s.boxes[1:], nil, s.boxes} {
+		for _, list := range [][]string{s.mailboxes[:1], s.mailboxes[1:], nil, s.mailboxes} {
 			for _, failure := range []Failure{LosesRequest, LosesAnswer} {
 				lift := env.Fail(t, s.testTenant.GUID, "Block", failure)
 				r, err := s.client.Block(callContext(t), s.domain, list)
@@ -212,21 +212,21 @@ var ruleChecks = []check{
 				t.Fatalf("got %+v: %v", r, env.Rules(t, s.testTenant.GUID))
 			}
 		}
-		s.requireStopped(t, env, s.boxes...)
+		s.requireBlocked(t, env, s.mailboxes...)
 	}},
 	{"mail/rules/lag", "a changed rule applies after the platform's lag", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{RuleLag: time.Hour})
-		s.block(t, s.domain, true, s.boxes[0])
-		s.requireStopped(t, env)
+		s.block(t, s.domain, true, s.mailboxes[0])
+		s.requireBlocked(t, env)
 		env.Advance(t, 2*time.Hour)
-		s.requireStopped(t, env, s.boxes[0])
+		s.requireBlocked(t, env, s.mailboxes[0])
 	}},
 	{"mail/rules/role", "rules need the mail server's role", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.Revoke(t, s.testTenant.GUID, GrantExchangeRole)
-		_, err := s.client.Block(callContext(t), s.domain, s.boxes)
+		_, err := s.client.Block(callContext(t), s.domain, s.mailboxes)
 		requireRefusal(t, "block", err, fault.AccessDenied)
-		_, err = s.client.EnsureRule(callContext(t), s.domain, s.boxes)
+		_, err = s.client.EnsureRule(callContext(t), s.domain, s.mailboxes)
 		requireRefusal(t, "ensure", err, fault.AccessDenied)
 		requireRefusal(t, "remove", s.client.RemoveRules(callContext(t)), fault.AccessDenied)
 		_, err = s.client.Rules(callContext(t))
@@ -234,13 +234,13 @@ var ruleChecks = []check{
 	}},
 }
 
-// sendingTenant is a tenant with three mailboxes on one domain. boxes are the addresses of the
+// sendingTenant is a tenant with three mailboxes on one domain. mailboxes are the addresses of the
 // mailboxes, sorted.
 type sendingTenant struct {
 	testTenant Tenant
 	client     ports.MailTenant
 	domain     string
-	boxes      []string
+	mailboxes  []string
 }
 
 func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
@@ -248,7 +248,7 @@ func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
 	testTenant, client := newReadyTenant(t, env, s)
 	sending := sendingTenant{testTenant: testTenant, client: client, domain: newAcceptedDomain(t, env, client)}
 	for _, local := range []string{"anna", "ben", "cleo"} {
-		sending.boxes = append(sending.boxes, createMailbox(t, env, client, local+"@"+sending.domain).Address)
+		sending.mailboxes = append(sending.mailboxes, createMailbox(t, env, client, local+"@"+sending.domain).Address)
 	}
 	return sending
 }
@@ -284,15 +284,15 @@ func (s sendingTenant) requireRules(t T, env MailPlatformEnv, want ...sendlimit.
 	}
 }
 
-// requireStopped sends one message from each mailbox, and checks in the message trace that exactly
+// requireBlocked sends one message from each mailbox, and checks in the message trace that exactly
 // the mail of the wanted mailboxes was blocked.
-func (s sendingTenant) requireStopped(t T, env MailPlatformEnv, want ...string) {
+func (s sendingTenant) requireBlocked(t T, env MailPlatformEnv, want ...string) {
 	t.Helper()
 	before := map[string]bool{}
 	for _, m := range s.readTrace(t, env) {
 		before[m.Message] = true
 	}
-	for _, box := range s.boxes {
+	for _, box := range s.mailboxes {
 		env.Send(t, s.testTenant.GUID, box, 1)
 	}
 	passed := map[string]bool{}
@@ -301,15 +301,15 @@ func (s sendingTenant) requireStopped(t T, env MailPlatformEnv, want ...string) 
 			passed[m.Sender] = !m.Refused
 		}
 	}
-	var stopped []string
-	for _, box := range s.boxes {
+	var blocked []string
+	for _, box := range s.mailboxes {
 		if passed, seen := passed[box]; !seen {
 			t.Fatalf("the trace does not show what %s sent", box)
 		} else if !passed {
-			stopped = append(stopped, box)
+			blocked = append(blocked, box)
 		}
 	}
-	if !slices.Equal(stopped, want) {
-		t.Fatalf("mail of %v was blocked, want %v", stopped, want)
+	if !slices.Equal(blocked, want) {
+		t.Fatalf("mail of %v was blocked, want %v", blocked, want)
 	}
 }

@@ -182,7 +182,7 @@ var brokenRules = map[string]brokenSends{
 	"nothing is removed": {remove: func(context.Context, ports.MailTenant) error { return nil }},
 	"a lost answer is reported as no effect": {block: func(ctx context.Context, m ports.MailTenant, scope string, list []string) (sendlimit.Rule, error) {
 		r, err := m.Block(ctx, scope, list)
-		if outcome.Of(err) == outcome.Unknown {
+		if outcome.KindOf(err) == outcome.Unknown {
 			err = &outcome.Error{Kind: outcome.Down}
 		}
 		return r, err
@@ -261,7 +261,7 @@ var brokenTraces = map[string]brokenSends{
 
 func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 	for _, suite := range []struct {
-		checks []check
+		checks []mailCheck
 		broken map[string]brokenSends
 	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
 		for name, b := range suite.broken {

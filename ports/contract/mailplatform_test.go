@@ -299,7 +299,7 @@ func (b renamesNothing) Rename(context.Context, string, string) error { return n
 
 func (b settlesUnknown) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
 	m, err := b.MailTenant.CreateMailbox(ctx, s)
-	if outcome.Of(err) == outcome.Unknown {
+	if outcome.KindOf(err) == outcome.Unknown {
 		err = &outcome.Error{Kind: outcome.Down}
 	}
 	return m, err

@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-var traceChecks = []check{
+var traceChecks = []mailCheck{
 	{"mail/trace/every-message", "every message is returned, whatever the page size", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TracePage: 7})
-		for i, box := range s.boxes {
+		for i, box := range s.mailboxes {
 			env.Send(t, s.testTenant.GUID, box, 5+i)
 		}
 		got := countBySender(s.readTrace(t, env))
-		for i, box := range s.boxes {
+		for i, box := range s.mailboxes {
 			if got[box] != 5+i {
 				t.Fatalf("%s sent %d, want %d", box, got[box], 5+i)
 			}
@@ -33,14 +33,14 @@ var traceChecks = []check{
 	}},
 	{"mail/trace/senders", "messages of other senders are not returned", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TracePage: 7})
-		for i, box := range s.boxes {
+		for i, box := range s.mailboxes {
 			env.Send(t, s.testTenant.GUID, box, 5+i)
 		}
-		all := s.boxes
+		all := s.mailboxes
 		for what, asked := range map[string][]string{
 			"one": all[1:2], "two": {strings.ToUpper(all[2]), all[0]}, "nobody": nil, "who is not there": {"nobody@" + s.domain},
 		} {
-			s.boxes = asked
+			s.mailboxes = asked
 			sent := s.readTrace(t, env)
 			for _, m := range sent {
 				if !slices.ContainsFunc(asked, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
@@ -61,7 +61,7 @@ var traceChecks = []check{
 	{"mail/trace/time-span", "a time span includes its beginning and excludes its end", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		began := env.Now(t)
-		env.Send(t, s.testTenant.GUID, s.boxes[0], 2)
+		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 2)
 		sent := s.readTrace(t, env)
 		if now := env.Now(t); len(sent) == 0 || !sentWithin(sent[0].At, began, now) {
 			t.Fatalf("the trace shows %+v, want messages between %s and %s", sent, began, now)
@@ -77,7 +77,7 @@ var traceChecks = []check{
 		} {
 			page, err := s.client.Sent(callContext(t), s.traceQuery(tt.from, tt.to))
 			must(t, "sent", err)
-			if got := countBySender(page.Sent)[s.boxes[0]]; got != tt.want {
+			if got := countBySender(page.Sent)[s.mailboxes[0]]; got != tt.want {
 				t.Fatalf("%s: %d messages, want %d", what, got, tt.want)
 			}
 		}
@@ -85,24 +85,24 @@ var traceChecks = []check{
 	{"mail/trace/late", "late messages are returned with their own time", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TraceLag: time.Hour})
 		began := env.Now(t)
-		env.Send(t, s.testTenant.GUID, s.boxes[0], 3)
+		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 3)
 		ended := env.Now(t)
 		if got := s.readTrace(t, env); len(got) != 0 {
 			t.Fatalf("at once: %+v", got)
 		}
 		env.Advance(t, 2*time.Hour)
 		got := s.readTrace(t, env)
-		if countBySender(got)[s.boxes[0]] != 3 || !sentWithin(got[0].At, began, ended) {
+		if countBySender(got)[s.mailboxes[0]] != 3 || !sentWithin(got[0].At, began, ended) {
 			t.Fatalf("the trace shows %+v, want messages between %s and %s", got, began, ended)
 		}
 	}},
 	{"mail/trace/blocked", "a message that a rule blocked counts as refused", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.boxes[0])
-		for _, box := range s.boxes {
+		s.block(t, s.domain, true, s.mailboxes[0])
+		for _, box := range s.mailboxes {
 			env.Send(t, s.testTenant.GUID, box, 2)
 		}
-		if got := countBySender(s.readTrace(t, env)); got[s.boxes[0]] != 0 || got[s.boxes[1]] != 2 || got[s.boxes[2]] != 2 {
+		if got := countBySender(s.readTrace(t, env)); got[s.mailboxes[0]] != 0 || got[s.mailboxes[1]] != 2 || got[s.mailboxes[2]] != 2 {
 			t.Fatalf("sent %v", got)
 		}
 	}},
@@ -129,7 +129,7 @@ var traceChecks = []check{
 
 // traceQuery returns the query for the messages that the mailboxes sent in this time span.
 func (s sendingTenant) traceQuery(from, to time.Time) sendlimit.TraceQuery {
-	return sendlimit.TraceQuery{From: from, To: to, Senders: s.boxes}
+	return sendlimit.TraceQuery{From: from, To: to, Senders: s.mailboxes}
 }
 
 // readTrace returns all trace rows of the last 24 hours.
@@ -140,14 +140,14 @@ func (s sendingTenant) readTrace(t T, env MailPlatformEnv) []sendlimit.Sent {
 }
 
 // allPages returns the rows of all pages of a query.
-func (s sendingTenant) allPages(t T, q sendlimit.TraceQuery) (all []sendlimit.Sent) {
+func (s sendingTenant) allPages(t T, q sendlimit.TraceQuery) (rows []sendlimit.Sent) {
 	t.Helper()
 	for pages := 0; ; pages++ {
 		page, err := s.client.Sent(callContext(t), q)
 		must(t, "sent", err)
-		all = append(all, page.Sent...)
+		rows = append(rows, page.Sent...)
 		if page.Next == "" {
-			return all
+			return rows
 		}
 		if q.Cursor = page.Next; pages > 200 {
 			t.Fatalf("the trace never ends")

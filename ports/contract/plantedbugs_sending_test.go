@@ -82,7 +82,7 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 	"sending/list/repeated-page": sendingBug("accounts", "takes a repeated page for the end"),
 	"sending/sign-in/link":       sendingBug("start_sign_in", "sessions have no expiry"),
 	"sending/sign-in/foreign-host": ownSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
-		if outcome.Of(err) == outcome.Broken {
+		if outcome.KindOf(err) == outcome.Broken {
 			s.URL, err = "https://login.microsoftonline.com.evil.example/x", nil
 		}
 		return s, err

@@ -43,7 +43,7 @@ type (
 
 // replaced returns the error by if err has this outcome kind, and err otherwise.
 func replaced(err error, kind outcome.Kind, by error) error {
-	if outcome.Of(err) == kind {
+	if outcome.KindOf(err) == kind {
 		return by
 	}
 	return err

@@ -103,24 +103,24 @@ func SendingPlatform[R Runner[R]](t R, open func(T) SendingPlatformEnv) {
 // SendingPlatformChecks returns the checks of the contract suite of ports.SendingPlatform. Each
 // check needs a new environment, and fails if the environment is incomplete.
 func SendingPlatformChecks() []Check[SendingPlatformEnv] {
-	all := sendingChecks()
-	for i, c := range all {
-		all[i].Run = func(t T, env SendingPlatformEnv) {
+	checks := sendingChecks()
+	for i, c := range checks {
+		checks[i].Run = func(t T, env SendingPlatformEnv) {
 			env.requireComplete(t)
 			c.Run(t, env)
 		}
 	}
-	return all
+	return checks
 }
 
 func sendingChecks() []sendingCheck {
-	var all []sendingCheck
-	all = append(all, sendingCredentialChecks...)
-	all = append(all, sendingAccountChecks...)
-	all = append(all, sendingListChecks...)
-	all = append(all, sendingSignInChecks...)
-	all = append(all, sendingRemovalChecks...)
-	return append(all, sendingFailureChecks...)
+	var checks []sendingCheck
+	checks = append(checks, sendingCredentialChecks...)
+	checks = append(checks, sendingAccountChecks...)
+	checks = append(checks, sendingListChecks...)
+	checks = append(checks, sendingSignInChecks...)
+	checks = append(checks, sendingRemovalChecks...)
+	return append(checks, sendingFailureChecks...)
 }
 
 // requireComplete fails the test if a required field is missing, because the checks that need the
@@ -152,11 +152,11 @@ func workingAccount(address string) integration.Account {
 
 // manyAccounts returns n connected accounts with different addresses.
 func manyAccounts(n int) []integration.Account {
-	all := make([]integration.Account, n)
-	for i := range all {
-		all[i] = workingAccount(fmt.Sprintf("user%04d@many.example", i))
+	accounts := make([]integration.Account, n)
+	for i := range accounts {
+		accounts[i] = workingAccount(fmt.Sprintf("user%04d@many.example", i))
 	}
-	return all
+	return accounts
 }
 
 // requireNoSecrets checks that an error contains no secret in any of its printed forms.
@@ -318,14 +318,14 @@ var sendingListChecks = []sendingCheck{
 // allAccounts reads all pages.
 func allAccounts(t T, env SendingPlatformEnv) []integration.Account {
 	t.Helper()
-	var all []integration.Account
+	var accounts []integration.Account
 	cursor := ""
 	for range 100 {
 		page, err := env.Platform.Accounts(callContext(t), cursor)
 		must(t, "accounts", err)
-		all = append(all, page.Accounts...)
+		accounts = append(accounts, page.Accounts...)
 		if cursor = page.Next; cursor == "" {
-			return all
+			return accounts
 		}
 	}
 	t.Fatal("the listing does not end")

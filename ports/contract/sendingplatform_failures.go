@@ -30,17 +30,17 @@ var sendingFailureChecks = []sendingCheck{
 		}
 		env.requireNoSecrets(t, "check", err)
 	}},
-	{"sending/failures/down", "a platform out of service is down", everyCall(IsDown, outcome.Down)},
-	{"sending/failures/broken", "a platform that fails is broken", everyCall(Breaks, outcome.Broken)},
-	{"sending/failures/html-page", "a proxy's HTML page is broken", everyCall(Babbles, outcome.Broken)},
-	{"sending/failures/half-an-answer", "half an answer is broken", everyCall(Truncates, outcome.Broken)},
-	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is broken", everyCall(Misshapes, outcome.Broken)},
-	{"sending/failures/redirect", "a redirect is broken, and not followed", everyCall(Redirects, outcome.Broken)},
-	{"sending/failures/endless-answer", "an endless answer is broken", everyCall(Floods, outcome.Broken)},
-	{"sending/failures/lost-answer", "a lost answer is unknown", everyCall(LosesAnswer, outcome.Unknown)},
-	{"sending/failures/lost-request", "a lost request is unknown", everyCall(LosesRequest, outcome.Unknown)},
+	{"sending/failures/down", "a platform out of service is down", everyCallFails(IsDown, outcome.Down)},
+	{"sending/failures/broken", "a platform that fails is broken", everyCallFails(Breaks, outcome.Broken)},
+	{"sending/failures/html-page", "a proxy's HTML page is broken", everyCallFails(Babbles, outcome.Broken)},
+	{"sending/failures/half-an-answer", "half an answer is broken", everyCallFails(Truncates, outcome.Broken)},
+	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is broken", everyCallFails(Misshapes, outcome.Broken)},
+	{"sending/failures/redirect", "a redirect is broken, and not followed", everyCallFails(Redirects, outcome.Broken)},
+	{"sending/failures/endless-answer", "an endless answer is broken", everyCallFails(Floods, outcome.Broken)},
+	{"sending/failures/lost-answer", "a lost answer is unknown", everyCallFails(LosesAnswer, outcome.Unknown)},
+	{"sending/failures/lost-request", "a lost request is unknown", everyCallFails(LosesRequest, outcome.Unknown)},
 	{"sending/failures/nothing-listens", "an address where nothing listens is down", func(t T, env SendingPlatformEnv) {
-		for what, call := range env.calls(env.Absent, "some-session") {
+		for what, call := range env.supportedCalls(env.Absent, "some-session") {
 			err := call(callContext(t))
 			requireOutcome(t, what, err, outcome.Down)
 			env.requireNoSecrets(t, what, err)
@@ -60,7 +60,7 @@ var sendingFailureChecks = []sendingCheck{
 	}),
 	{"sending/failures/deadline", "a call without an answer ends unknown at its deadline", func(t T, env SendingPlatformEnv) {
 		defer env.Fail(t, Hangs)()
-		for what, call := range env.calls(env.Platform, "some-session") {
+		for what, call := range env.supportedCalls(env.Platform, "some-session") {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			began := time.Now()
 			err := call(ctx)
@@ -74,23 +74,23 @@ var sendingFailureChecks = []sendingCheck{
 	{"sending/failures/cancelled", "a call with a cancelled context does nothing, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for what, call := range env.calls(env.Platform, "some-session") {
-			if err := call(ctx); err == nil || outcome.Of(err) == outcome.Refused {
+		for what, call := range env.supportedCalls(env.Platform, "some-session") {
+			if err := call(ctx); err == nil || outcome.KindOf(err) == outcome.Refused {
 				t.Fatalf("%s: got %v, want the end of the context", what, err)
 			}
 		}
 		if env.Silent != nil {
 			p, asked, requireQuiet := env.Silent(t)
 			requireEndOfRequests(t, func(ctx context.Context) <-chan error {
-				return started(func() error { return env.write(ctx, p) })
+				return startCall(func() error { return env.callWrite(ctx, p) })
 			}, asked, requireQuiet)
 		}
 	}},
 }
 
-// write makes a call that changes the platform, or calls Check if the platform supports no such
+// callWrite makes a call that changes the platform, or calls Check if the platform supports no such
 // call.
-func (env SendingPlatformEnv) write(ctx context.Context, p ports.SendingPlatform) (err error) {
+func (env SendingPlatformEnv) callWrite(ctx context.Context, p ports.SendingPlatform) (err error) {
 	switch {
 	case env.hasCapability(integration.CanOAuth):
 		_, err = p.StartSignIn(ctx, "anna@a.example")
@@ -102,9 +102,9 @@ func (env SendingPlatformEnv) write(ctx context.Context, p ports.SendingPlatform
 	return err
 }
 
-// everyCall returns a check. The check makes the platform fail in this way, and expects this
+// everyCallFails returns a check. The check makes the platform fail in this way, and expects this
 // outcome from every call.
-func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
+func everyCallFails(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
 	return func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@a.example"))
 		session := "some-session"
@@ -112,7 +112,7 @@ func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatform
 			session = startSignIn(t, env, "anna@a.example").ID
 		}
 		env.Fail(t, failure)
-		for what, call := range env.calls(env.Platform, session) {
+		for what, call := range env.supportedCalls(env.Platform, session) {
 			err := call(callContext(t))
 			requireOutcome(t, what, err, want)
 			env.requireNoSecrets(t, what, err)
@@ -123,9 +123,9 @@ func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatform
 	}
 }
 
-// calls returns the methods of p that the platform supports, without Remove. Each method returns
-// only its error.
-func (env SendingPlatformEnv) calls(p ports.SendingPlatform, session string) map[string]func(context.Context) error {
+// supportedCalls returns the methods of p that the platform supports, without Remove. Each method
+// returns only its error.
+func (env SendingPlatformEnv) supportedCalls(p ports.SendingPlatform, session string) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
 		"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
 		"account":  func(ctx context.Context) error { _, err := p.Account(ctx, "anna@a.example"); return err },

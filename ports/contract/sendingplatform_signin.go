@@ -58,12 +58,12 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("the session tells of %q", p.Address)
 		}
 		again := startSignIn(t, env, "anna@done.example")
-		if now := findAccount(t, env, "anna@done.example"); now.Stamp != a.Stamp {
-			t.Fatalf("the stamp moves from %q to %q before anybody signed in", a.Stamp, now.Stamp)
+		if current := findAccount(t, env, "anna@done.example"); current.Stamp != a.Stamp {
+			t.Fatalf("the stamp moves from %q to %q before anybody signed in", a.Stamp, current.Stamp)
 		}
 		env.SignIn(t, again, "anna@done.example")
-		if now := waitForAccount(t, env, "anna@done.example"); now.Stamp == a.Stamp || now.ID != a.ID {
-			t.Fatalf("after a second sign-in: %+v, before: %+v", now, a)
+		if current := waitForAccount(t, env, "anna@done.example"); current.Stamp == a.Stamp || current.ID != a.ID {
+			t.Fatalf("after a second sign-in: %+v, before: %+v", current, a)
 		}
 	}),
 	signInCheck("sending/sign-in/other-person", "a sign-in reports the person who signed in, not the expected one", func(t T, env SendingPlatformEnv) {
@@ -128,7 +128,7 @@ func startSignIn(t T, env SendingPlatformEnv, address string) integration.SignIn
 	t.Helper()
 	s, err := env.Platform.StartSignIn(callContext(t), address)
 	must(t, "start", err)
-	if !integration.AuthURL(s.URL, env.AuthHosts) {
+	if !integration.IsAllowedAuthURL(s.URL, env.AuthHosts) {
 		t.Fatalf("the link does not lead to one of %v", env.AuthHosts)
 	}
 	return s
@@ -181,8 +181,8 @@ var sendingRemovalChecks = []sendingCheck{
 				t.Fatalf("still there: %+v", a)
 			}
 		}
-		if left := env.Held(t); len(left) != 1 || !integration.SameAddress(left[0], "bob@gone.example") {
-			t.Fatalf("left are %v", left)
+		if held := env.Held(t); len(held) != 1 || !integration.SameAddress(held[0], "bob@gone.example") {
+			t.Fatalf("left are %v", held)
 		}
 	}),
 	removalCheck("sending/remove/lost-answer", "a removal whose answer is lost is unknown and can be repeated", func(t T, env SendingPlatformEnv) {
@@ -199,8 +199,8 @@ var sendingRemovalChecks = []sendingCheck{
 			}
 			must(t, "remove again", env.Platform.Remove(callContext(t), id))
 		}
-		if left := env.Held(t); len(left) > 0 {
-			t.Fatalf("left are %v", left)
+		if held := env.Held(t); len(held) > 0 {
+			t.Fatalf("left are %v", held)
 		}
 	}),
 	removalCheck("sending/remove/html-page", "a proxy's HTML page does not count as a removal", func(t T, env SendingPlatformEnv) {

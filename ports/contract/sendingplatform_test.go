@@ -205,7 +205,7 @@ func (b brokenSending) Remove(ctx context.Context, account string) error {
 // ofKind replaces the errors of one outcome kind by a different error.
 func ofKind(kind outcome.Kind, by error) func(context.Context, integration.Reach, error) (integration.Reach, error) {
 	return func(_ context.Context, r integration.Reach, err error) (integration.Reach, error) {
-		if outcome.Of(err) == kind {
+		if outcome.KindOf(err) == kind {
 			return r, by
 		}
 		return r, err
@@ -294,7 +294,7 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 			return p, err
 		}}),
 		"takes a repeated page for the end": with(brokenSending{accounts: func(cursor string, p integration.Page, err error) (integration.Page, error) {
-			if cursor != "" && outcome.Of(err) == outcome.Broken {
+			if cursor != "" && outcome.KindOf(err) == outcome.Broken {
 				err = nil
 			}
 			return p, err
@@ -358,13 +358,13 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 			}}
 		},
 		"a lost removal is done": with(brokenSending{remove: func(_ context.Context, _ string, err error) error {
-			if outcome.Of(err) == outcome.Unknown {
+			if outcome.KindOf(err) == outcome.Unknown {
 				err = nil
 			}
 			return err
 		}}),
 		"a page is a removal": with(brokenSending{remove: func(_ context.Context, _ string, err error) error {
-			if outcome.Of(err) == outcome.Broken {
+			if outcome.KindOf(err) == outcome.Broken {
 				err = nil
 			}
 			return err

@@ -88,7 +88,7 @@ func TestRetryRepeatsTransientErrors(t *testing.T) {
 			if tries != tt.tries {
 				t.Errorf("%d tries, want %d", tries, tt.tries)
 			}
-			if fault.Of(err).Code != fault.Of(tt.want).Code || (err == nil) != (tt.want == nil) {
+			if fault.ErrorOf(err).Code != fault.ErrorOf(tt.want).Code || (err == nil) != (tt.want == nil) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
@@ -166,11 +166,11 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 		}
 		s.timeouts.Query = 50 * time.Millisecond
 		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.Run, "atomically": transact(s)} {
-			if err := attempt(t.Context(), "hang", hang); fault.Of(err).Code != fault.ServiceUnavailable || fault.Of(err).RetryAfter == 0 {
+			if err := attempt(t.Context(), "hang", hang); fault.ErrorOf(err).Code != fault.ServiceUnavailable || fault.ErrorOf(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
 			shortCtx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			if err := attempt(shortCtx, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.Of(err).Code != fault.InternalError {
+			if err := attempt(shortCtx, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.ErrorOf(err).Code != fault.InternalError {
 				t.Errorf("%s for an impatient caller: %v", name, err)
 			}
 			cancel()

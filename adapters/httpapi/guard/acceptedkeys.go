@@ -24,7 +24,7 @@ type acceptedKeys struct {
 // account returns the account of the key in an Authorization header. ok is false if this process
 // has not accepted the key.
 func (k *acceptedKeys) account(authorization []string) (account access.AccountID, ok bool) {
-	token, err := access.Bearer(authorization)
+	token, err := access.BearerToken(authorization)
 	if err != nil {
 		return "", false
 	}
@@ -37,7 +37,7 @@ func (k *acceptedKeys) account(authorization []string) (account access.AccountID
 // add stores the account of the key in an Authorization header. If there are too many keys, it
 // removes an arbitrary key.
 func (k *acceptedKeys) add(authorization []string, account access.AccountID) {
-	token, err := access.Bearer(authorization)
+	token, err := access.BearerToken(authorization)
 	if err != nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (k *acceptedKeys) add(authorization []string, account access.AccountID) {
 
 // forget removes the key in an Authorization header, because the key was refused.
 func (k *acceptedKeys) forget(authorization []string) {
-	token, err := access.Bearer(authorization)
+	token, err := access.BearerToken(authorization)
 	if err != nil {
 		return
 	}

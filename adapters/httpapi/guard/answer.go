@@ -23,12 +23,12 @@ import (
 // exchange, for the request log.
 func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	e := exchangeOf(ctx)
-	f := fault.Of(err)
+	f := fault.ErrorOf(err)
 	if f.Code == fault.InternalError {
 		f = timeoutRefusal(f, err, e.route.rules)
 	}
 	e.refusal, e.cause = f, err
-	return refusal.Of(f, e.id)
+	return refusal.ProblemOf(f, e.id)
 }
 
 // timeoutRefusal returns the error for an operation that ended with err and would otherwise be
@@ -103,7 +103,7 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			e := panics.Of(v)
+			e := panics.ErrorOf(v)
 			g.log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("type", e.Type), slog.Any("stack", e.Stack))
 		}
 	}()

@@ -22,9 +22,9 @@ func (g *guard) checkScope(next http.Handler) http.Handler {
 			return
 		}
 		rules, bounds := e.route.rules, e.caller.Bounds
-		err := bounds.Permit(rules.Scope)
+		err := bounds.CheckScope(rules.Scope)
 		if err == nil && rules.AllTenants {
-			err = bounds.PermitAllTenants(rules.Scope)
+			err = bounds.CheckAllTenants(rules.Scope)
 		}
 		if err != nil {
 			Refuse(w, r, err)

@@ -65,7 +65,7 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 // held is false if a different attempt has the key. If recordOutcome returns an error, the answer
 // must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
-	switch idempotency.End(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
+	switch idempotency.DecideEnd(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Recorded()) {
 	case idempotency.AnswerKept:
 		return true, nil
 	case idempotency.KeepAnswer:
@@ -178,7 +178,7 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
 		return keyOptions.Keys.Hold(ctx, x.keyID, x.attempt, duration)
 	})
-	return held.Keep(ctx, func(err error) {
+	return held.RenewInBackground(ctx, func(err error) {
 		x.effects.Stop()
 		x.guard.log.LogAttrs(ctx, slog.LevelError, "an Idempotency-Key could not be held", errorAttr(err))
 	})

@@ -55,7 +55,7 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response, value
 			for name := range content.Examples {
 				code, _ := fault.ByName(name)
 				f := &fault.Error{Code: code, Detail: exampleDetail(code), Values: values[code]}
-				c.Examples[name] = &huma.Example{Summary: code.Title, Value: refusal.Of(f, exampleRequestID)}
+				c.Examples[name] = &huma.Example{Summary: code.Title, Value: refusal.ProblemOf(f, exampleRequestID)}
 			}
 		}
 	}

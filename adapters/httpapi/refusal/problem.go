@@ -2,9 +2,10 @@
 
 // Package refusal converts the errors of core/fault to HTTP error answers.
 //
-// Of returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds of
-// errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending
-// platform. Therefore this package also defines the JSON types of these actions and workspaces.
+// ProblemOf returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds
+// of errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a
+// sending platform. Therefore this package also defines the JSON types of these actions and
+// workspaces.
 package refusal
 
 import (
@@ -87,10 +88,10 @@ func InQuery(err error) error {
 	return Invalid(f.Detail, parameters...)
 }
 
-// Of returns the body of the answer that reports f. requestID is the id of the request. f.Fields
-// names members of the request's body. Errors of the HTTP layer contain locations instead, see
-// Invalid.
-func Of(f *fault.Error, requestID string) *Problem {
+// ProblemOf returns the body of the answer that reports f. requestID is the id of the request.
+// f.Fields names members of the request's body. Errors of the HTTP layer contain locations instead,
+// see Invalid.
+func ProblemOf(f *fault.Error, requestID string) *Problem {
 	problem := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
 		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,

@@ -34,7 +34,7 @@ func send(ctx context.Context, effect call.Effect, address string) (call.Respons
 
 func expectKind(t *testing.T, err error, want outcome.Kind) {
 	t.Helper()
-	if got := outcome.Of(err); got != want {
+	if got := outcome.KindOf(err); got != want {
 		t.Fatalf("got %s (%v), want %s", got, err, want)
 	}
 }
@@ -119,7 +119,7 @@ func TestACancelledCallReturnsItsCancellation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := send(ctx, call.Create, "http://127.0.0.1:1")
-	if !errors.Is(err, context.Canceled) || outcome.Of(err) != 0 {
+	if !errors.Is(err, context.Canceled) || outcome.KindOf(err) != 0 {
 		t.Fatalf("got %v", err)
 	}
 }

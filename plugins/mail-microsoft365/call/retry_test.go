@@ -71,7 +71,7 @@ func TestRetryReturnsAWaitBeyondTheDeadline(t *testing.T) {
 			tries++
 			return 0, call.StatusError(response(429, "Retry-After", "60"), "x")
 		})
-		if tries != 1 || time.Since(began) != 0 || outcome.Of(err) != outcome.Throttled {
+		if tries != 1 || time.Since(began) != 0 || outcome.KindOf(err) != outcome.Throttled {
 			t.Fatalf("%d tries in %s end with %v, want one that is throttled at once", tries, time.Since(began), err)
 		}
 		var o *outcome.Error
@@ -102,7 +102,7 @@ func TestStatusesBecomeOutcomes(t *testing.T) {
 		200: 0, 400: 0, 403: 0, 404: 0, 408: outcome.Unknown, 409: 0, 429: outcome.Throttled,
 		500: outcome.Broken, 502: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown,
 	} {
-		if got := outcome.Of(call.StatusError(response(status), "x")); got != want {
+		if got := outcome.KindOf(call.StatusError(response(status), "x")); got != want {
 			t.Errorf("%d: %s, want %s", status, got, want)
 		}
 	}

@@ -76,7 +76,7 @@ func NotReady(detail string, cause ...string) *outcome.Error {
 // IsDenied reports whether err is a refusal with AccessDenied, so the provider no longer grants
 // access.
 func IsDenied(err error) bool {
-	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
+	return outcome.KindOf(err) == outcome.Refused && errors.Is(err, fault.AccessDenied)
 }
 
 // Cause joins error codes and type names to a cause for logs. It omits parts that do not look like

@@ -134,7 +134,7 @@ func TestInvokeReadsRowsInAnyForm(t *testing.T) {
 	}
 	for _, body := range []string{`{"value":7}`, `{"value":["x"]}`, `<html>`} {
 		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
-		if _, err := invoke(t, c, call.Read); outcome.Of(err) != outcome.Broken {
+		if _, err := invoke(t, c, call.Read); outcome.KindOf(err) != outcome.Broken {
 			t.Errorf("%s: %v", body, err)
 		}
 	}

@@ -87,7 +87,7 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 			} {
 				c, _ := newFailingExchange(t, http.StatusBadRequest, body)
 				_, err := invoke(t, c, call.Create)
-				if !exchange.Is(err, tt.class) || outcome.Of(err) != tt.outcome {
+				if !exchange.Is(err, tt.class) || outcome.KindOf(err) != tt.outcome {
 					t.Errorf("%s: got %v", form, err)
 				}
 				if strings.ContainsAny(err.Error(), `'"`) {
@@ -100,7 +100,7 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 			if want == outcome.Refused {
 				want = outcome.Broken // the command may have had an effect, because the status is 200
 			}
-			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tt.class) || outcome.Of(err) != want {
+			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tt.class) || outcome.KindOf(err) != want {
 				t.Errorf("reported with 200: got %v", err)
 			}
 		})
@@ -138,7 +138,7 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 			for effect, want := range map[call.Effect]int{call.Read: tt.read, call.Create: tt.create} {
 				c, sent := newFailingExchange(t, tt.status, tt.body)
 				_, err := invoke(t, c, effect)
-				if outcome.Of(err) != tt.want || !errors.Is(err, tt.code) || *sent != want {
+				if outcome.KindOf(err) != tt.want || !errors.Is(err, tt.code) || *sent != want {
 					t.Errorf("effect %d: sent %d times, got %v", effect, *sent, err)
 				}
 			}
@@ -149,7 +149,7 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 func TestReportedErrorsInAnyFormAreFailures(t *testing.T) {
 	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`, `"x"`, `{"a":1}`} {
 		c, _ := newFailingExchange(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
-		if got, err := invoke(t, c, call.Create); outcome.Of(err) != outcome.Broken || got != nil {
+		if got, err := invoke(t, c, call.Create); outcome.KindOf(err) != outcome.Broken || got != nil {
 			t.Errorf("%s: %v, %v", errs, got, err)
 		}
 	}

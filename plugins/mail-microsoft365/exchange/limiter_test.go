@@ -26,7 +26,7 @@ func TestLimiterAllowsThreeCallsAtOnce(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := limiter.Acquire(ctx); outcome.Of(err) != outcome.Throttled {
+	if _, err := limiter.Acquire(ctx); outcome.KindOf(err) != outcome.Throttled {
 		t.Fatalf("a fourth call: %v", err)
 	}
 	releases[0]()
@@ -50,7 +50,7 @@ func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		if _, err := limiter.Acquire(ctx); outcome.Of(err) != outcome.Throttled || time.Since(began) != 0 {
+		if _, err := limiter.Acquire(ctx); outcome.KindOf(err) != outcome.Throttled || time.Since(began) != 0 {
 			t.Fatalf("a call beyond the burst returned %v after %s, want throttled at once", err, time.Since(began))
 		}
 		if len(limiter.slots) != 0 {

@@ -157,7 +157,7 @@ func TestListFollowsPages(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(out)
 			})
 			got, err := graph.List[thing](t.Context(), c, things, "")
-			if outcome.Of(err) != tt.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
+			if outcome.KindOf(err) != tt.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
 				t.Fatalf("got %v, %v", got, err)
 			}
 		})
@@ -171,7 +171,7 @@ func TestListReadsEmptyAndMalformedCollections(t *testing.T) {
 	} {
 		c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
 		got, err := graph.List[thing](t.Context(), c, things, "")
-		if outcome.Of(err) != want || len(got) != 0 {
+		if outcome.KindOf(err) != want || len(got) != 0 {
 			t.Errorf("%s: %v, %v", body, got, err)
 		}
 	}

@@ -109,7 +109,7 @@ func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err er
 }
 
 func isUnavailable(err error) bool {
-	kind := outcome.Of(err)
+	kind := outcome.KindOf(err)
 	return kind == outcome.Throttled || kind == outcome.Down
 }
 

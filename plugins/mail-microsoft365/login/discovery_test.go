@@ -61,7 +61,7 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 				claims["iss"] = tt.token
 			}
 			fake.issueIDToken(claims)
-			if err := fake.redeemCode(); outcome.Of(err) != tt.want || (err != nil) != (tt.want != 0) {
+			if err := fake.redeemCode(); outcome.KindOf(err) != tt.want || (err != nil) != (tt.want != 0) {
 				t.Fatalf("got %v", err)
 			}
 		})

@@ -164,7 +164,7 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 			fake := newFakeLogin(t)
 			fake.answer = func(url.Values) (int, any) { return tt.status, tt.body }
 			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
-			if !errors.Is(err, tt.want) || outcome.Of(err) != tt.kind {
+			if !errors.Is(err, tt.want) || outcome.KindOf(err) != tt.kind {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}
 			if len(fake.forms) != 1 {

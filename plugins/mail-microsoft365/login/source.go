@@ -41,7 +41,7 @@ func (s TokenSource) Token(ctx context.Context) (Token, error) {
 	}
 	select {
 	case <-request.done:
-		panics.Continue(request.err)
+		panics.Repanic(request.err)
 		return request.token, request.err
 	case <-ctx.Done():
 		return Token{}, call.ContextError(ctx)

@@ -105,7 +105,7 @@ func TestCallersShareOneFailure(t *testing.T) {
 		ends = append(ends, f.err)
 	}
 	for _, err := range ends {
-		if outcome.Of(err) != outcome.Down {
+		if outcome.KindOf(err) != outcome.Down {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -161,7 +161,7 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 				return tt.status, body
 			}
 			_, err := fake.host().AppToken(t.Context(), guid, graphScope)
-			if outcome.Of(err) != tt.kind || !errors.Is(err, tt.code) {
+			if outcome.KindOf(err) != tt.kind || !errors.Is(err, tt.code) {
 				t.Fatalf("got %v, want %s %s", err, tt.kind, tt.code.Name)
 			}
 			if len(fake.forms) != tt.tries {

@@ -77,29 +77,29 @@ func newWakeupRecorder() *wakeupRecorder {
 	return &wakeupRecorder{wakeups: make(chan ports.Wakeup, 20_000), count: map[string]int{}}
 }
 
-func (e *wakeupRecorder) record(_ context.Context, w ports.Wakeup) error {
-	e.mu.Lock()
-	e.count[w.ID]++
-	e.mu.Unlock()
-	e.wakeups <- w
+func (r *wakeupRecorder) record(_ context.Context, w ports.Wakeup) error {
+	r.mu.Lock()
+	r.count[w.ID]++
+	r.mu.Unlock()
+	r.wakeups <- w
 	return nil
 }
 
-func (e *wakeupRecorder) countOf(id string) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.count[id]
+func (r *wakeupRecorder) countOf(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count[id]
 }
 
 // next waits for the next wake-up and returns it.
-func (e *wakeupRecorder) next(t testing.TB) ports.Wakeup {
+func (r *wakeupRecorder) next(t testing.TB) ports.Wakeup {
 	t.Helper()
-	return receiveWithin(t, eventTimeout, e.wakeups, "a wake-up")
+	return receiveWithin(t, eventTimeout, r.wakeups, "a wake-up")
 }
 
-func (e *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
+func (r *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	t.Helper()
-	w := e.next(t)
+	w := r.next(t)
 	if w.ID != id {
 		t.Fatalf("%q was woken, want %q", w.ID, id)
 	}
@@ -108,10 +108,10 @@ func (e *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 
 // requireNoWakeup fails if a wake-up arrives during this time. A wake-up that arrives later, as on
 // a slow machine, is not detected.
-func (e *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
+func (r *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
 	t.Helper()
 	select {
-	case w := <-e.wakeups:
+	case w := <-r.wakeups:
 		t.Fatalf("%q was woken", w.ID)
 	case <-time.After(during):
 	}
@@ -128,7 +128,7 @@ func receiveWithin[T any](t testing.TB, limit time.Duration, c <-chan T, what st
 	}
 }
 
-func start(t testing.TB, w ports.Worker, handlers map[string]ports.Handler, periodic ...ports.Periodic) {
+func startWorker(t testing.TB, w ports.Worker, handlers map[string]ports.Handler, periodic ...ports.Periodic) {
 	t.Helper()
 	if err := w.Start(t.Context(), ports.Work{Handlers: handlers, Periodic: periodic}); err != nil {
 		t.Fatalf("start: %v", err)
@@ -142,8 +142,8 @@ func wake(t testing.TB, q ports.Queue, wakeups ...ports.Wakeup) {
 	}
 }
 
-func recordJobs(e *wakeupRecorder) map[string]ports.Handler {
-	return map[string]ports.Handler{"job": e.record}
+func recordingHandlers(recorder *wakeupRecorder) map[string]ports.Handler {
+	return map[string]ports.Handler{"job": recorder.record}
 }
 
 // traceparent is a W3C trace context.
@@ -151,11 +151,11 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 var queueWakes = []queueCheck{
 	{"a wake-up arrives at its time, unchanged", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		w, recorder := open(), newWakeupRecorder()
+		startWorker(t, w, recordingHandlers(recorder))
 		asked := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: traceparent}
 		wake(t, w, asked)
-		got := e.next(t)
+		got := recorder.next(t)
 		if early := time.Until(asked.At); early > 0 {
 			t.Fatalf("it came %s early", early)
 		}
@@ -164,30 +164,30 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"a wake-up without a time, or with a past time, arrives at once", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		w, recorder := open(), newWakeupRecorder()
+		startWorker(t, w, recordingHandlers(recorder))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "none"})
-		e.requireNext(t, "none")
+		recorder.requireNext(t, "none")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "past", At: time.Now().Add(-time.Hour)})
-		e.requireNext(t, "past")
+		recorder.requireNext(t, "past")
 	}},
 	{"a wake-up from before the start arrives", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		start(t, w, recordJobs(e))
-		e.requireNext(t, "1")
+		startWorker(t, w, recordingHandlers(recorder))
+		recorder.requireNext(t, "1")
 	}},
 	{"a wake-up arrives at the handler of its kind", func(t testing.TB, open func() ports.Worker) {
 		w, one, other := open(), newWakeupRecorder(), newWakeupRecorder()
-		start(t, w, map[string]ports.Handler{"job": one.record, "other": other.record})
+		startWorker(t, w, map[string]ports.Handler{"job": one.record, "other": other.record})
 		wake(t, w, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
 		if a, b := one.next(t), other.next(t); a.Kind != "job" || b.Kind != "other" {
 			t.Fatalf("%q and %q", a.Kind, b.Kind)
 		}
 	}},
 	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		w, recorder := open(), newWakeupRecorder()
+		startWorker(t, w, recordingHandlers(recorder))
 		for _, err := range contract.Concurrently(200, func(i int) error {
 			return w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: fmt.Sprint(i)})
 		}) {
@@ -197,53 +197,53 @@ var queueWakes = []queueCheck{
 		}
 		seen := map[string]bool{}
 		for len(seen) < 200 {
-			seen[e.next(t).ID] = true
+			seen[recorder.next(t).ID] = true
 		}
 	}},
 	{"duplicate wake-ups are merged", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		for range 50 {
 			wake(t, w, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"})
 			wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(300 * time.Millisecond)})
 		}
-		start(t, w, recordJobs(e))
+		startWorker(t, w, recordingHandlers(recorder))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
 		for seen := map[string]bool{}; !seen["1"] || !seen["last"]; {
-			seen[e.next(t).ID] = true
+			seen[recorder.next(t).ID] = true
 		}
-		if n := e.countOf("1"); n > 2 {
+		if n := recorder.countOf("1"); n > 2 {
 			t.Fatalf("150 wake-ups of a waiting job arrived as %d, want 1 or 2", n)
 		}
 	}},
 	{"of two wake-ups of a job the earlier time counts", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
-		start(t, w, recordJobs(e))
+		w, recorder := open(), newWakeupRecorder()
+		startWorker(t, w, recordingHandlers(recorder))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(48 * time.Hour)})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		e.requireNext(t, "1")
+		recorder.requireNext(t, "1")
 	}},
 	{"a wake-up of a running job runs it again", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		begun, release := make(chan bool, 10), make(chan bool)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
-			return e.record(ctx, w)
+			return recorder.record(ctx, w)
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, begun, "the handler")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		close(release)
-		e.requireNext(t, "1")
-		e.requireNext(t, "1")
-		e.requireNoWakeup(t, 500*time.Millisecond)
+		recorder.requireNext(t, "1")
+		recorder.requireNext(t, "1")
+		recorder.requireNoWakeup(t, 500*time.Millisecond)
 	}},
 	{"the last wake-up of a job is never lost", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		var row atomic.Int64 // stands for the job's row; a handler must see its last value
 		seen := make(chan int64, 10_000)
-		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			seen <- row.Load()
 			return nil
 		}})
@@ -264,9 +264,9 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"a handler can wake its own job later, with the same trace", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		asked := make(chan time.Time, 10)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
 			if len(asked) == 0 {
 				at := time.Now().Add(700 * time.Millisecond)
 				asked <- at
@@ -274,11 +274,11 @@ var queueWakes = []queueCheck{
 					return err
 				}
 			}
-			return e.record(ctx, got)
+			return recorder.record(ctx, got)
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", Trace: traceparent})
-		e.requireNext(t, "1")
-		again := e.requireNext(t, "1")
+		recorder.requireNext(t, "1")
+		again := recorder.requireNext(t, "1")
 		if early := time.Until(<-asked); early > 0 {
 			t.Fatalf("it came %s early", early)
 		}
@@ -297,43 +297,43 @@ var queueWakes = []queueCheck{
 
 func backlogOf(t testing.TB, w ports.Worker) []ports.Backlog {
 	t.Helper()
-	all, err := w.Backlog(t.Context())
+	backlog, err := w.Backlog(t.Context())
 	if err != nil {
 		t.Fatalf("backlog: %v", err)
 	}
-	return all
+	return backlog
 }
 
 var queueBacklogs = []queueCheck{
 	{"the backlog counts waiting jobs by kind, with their lateness", func(t testing.TB, open func() ports.Worker) {
 		w := open()
-		if all := backlogOf(t, w); len(all) != 0 {
-			t.Fatalf("an empty queue has %+v", all)
+		if backlog := backlogOf(t, w); len(backlog) != 0 {
+			t.Fatalf("an empty queue has %+v", backlog)
 		}
 		hour := time.Now().Add(time.Hour)
 		wake(t, w,
 			ports.Wakeup{Kind: "late", ID: "1", At: time.Now().Add(-time.Hour)}, ports.Wakeup{Kind: "late", ID: "2", At: time.Now().Add(-time.Minute)},
 			ports.Wakeup{Kind: "early", ID: "1", At: hour}, ports.Wakeup{Kind: "early", ID: "2", Account: "ann", At: hour}, ports.Wakeup{Kind: "early", ID: "3", At: hour},
 			ports.Wakeup{Kind: "now", ID: "1"})
-		all := backlogOf(t, w)
-		if len(all) != 3 || all[0].Kind != "early" || all[1].Kind != "late" || all[2].Kind != "now" {
-			t.Fatalf("counted %+v", all)
+		backlog := backlogOf(t, w)
+		if len(backlog) != 3 || backlog[0].Kind != "early" || backlog[1].Kind != "late" || backlog[2].Kind != "now" {
+			t.Fatalf("counted %+v", backlog)
 		}
-		if all[0].Waiting != 3 || all[0].Late != 0 {
-			t.Fatalf("three that are early: %+v", all[0])
+		if backlog[0].Waiting != 3 || backlog[0].Lateness != 0 {
+			t.Fatalf("three that are early: %+v", backlog[0])
 		}
-		if late := all[1].Late - time.Hour; all[1].Waiting != 2 || late < -time.Second || late > time.Minute {
-			t.Fatalf("two that are late: %+v", all[1])
+		if late := backlog[1].Lateness - time.Hour; backlog[1].Waiting != 2 || late < -time.Second || late > time.Minute {
+			t.Fatalf("two that are late: %+v", backlog[1])
 		}
-		if all[2].Waiting != 1 || all[2].Late < 0 || all[2].Late > time.Minute {
-			t.Fatalf("one that is due: %+v", all[2])
+		if backlog[2].Waiting != 1 || backlog[2].Lateness < 0 || backlog[2].Lateness > time.Minute {
+			t.Fatalf("one that is due: %+v", backlog[2])
 		}
 	}},
 	{"a running job is not in the backlog", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		begun, release := make(chan bool, 10), make(chan bool)
 		defer close(release)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
 			begun <- true
 			select {
 			case <-release:
@@ -343,12 +343,12 @@ var queueBacklogs = []queueCheck{
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, begun, "the handler")
-		if all := backlogOf(t, w); len(all) != 0 {
-			t.Fatalf("the backlog of a running job is %+v", all)
+		if backlog := backlogOf(t, w); len(backlog) != 0 {
+			t.Fatalf("the backlog of a running job is %+v", backlog)
 		}
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
-		if all := backlogOf(t, w); len(all) != 1 || all[0].Waiting != 1 {
-			t.Fatalf("the next wake-up of the job: %+v, want one that waits", all)
+		if backlog := backlogOf(t, w); len(backlog) != 1 || backlog[0].Waiting != 1 {
+			t.Fatalf("the next wake-up of the job: %+v, want one that waits", backlog)
 		}
 	}},
 }
@@ -357,22 +357,22 @@ var queueBacklogs = []queueCheck{
 // is the number of jobs that the workers start in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
-func flood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
+func wakeFlood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
 	t.Helper()
-	all := make([]ports.Wakeup, n)
-	for i := range all {
-		all[i] = ports.Wakeup{Kind: "flood", ID: fmt.Sprintf("%s-%d", account, i), Account: account}
+	wakeups := make([]ports.Wakeup, n)
+	for i := range wakeups {
+		wakeups[i] = ports.Wakeup{Kind: "flood", ID: fmt.Sprintf("%s-%d", account, i), Account: account}
 	}
-	wake(t, q, all...)
+	wake(t, q, wakeups...)
 }
 
-// floods handles jobs that run until their deadline.
-type floods struct {
+// floodHandler handles jobs that run until their deadline.
+type floodHandler struct {
 	begun chan access.AccountID
 	count atomic.Int64
 }
 
-func (f *floods) handle(ctx context.Context, w ports.Wakeup) error {
+func (f *floodHandler) handle(ctx context.Context, w ports.Wakeup) error {
 	f.count.Add(1)
 	select {
 	case f.begun <- w.Account:
@@ -384,64 +384,64 @@ func (f *floods) handle(ctx context.Context, w ports.Wakeup) error {
 
 // startFlooded wakes many jobs for each of several accounts, starts a worker, and waits until a job
 // of each account has started.
-func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *floods) {
+func startFlooded(t testing.TB, open func() ports.Worker, accounts, each int) (ports.Worker, *wakeupRecorder, *floodHandler) {
 	t.Helper()
-	w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, accounts*each)}
+	w, recorder, flood := open(), newWakeupRecorder(), &floodHandler{begun: make(chan access.AccountID, accounts*each)}
 	for i := range accounts {
-		flood(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
+		wakeFlood(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), each)
 	}
-	start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
+	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": flood.handle})
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
-		seen[receiveWithin(t, eventTimeout, f.begun, "a handler of each flood")] = true
+		seen[receiveWithin(t, eventTimeout, flood.begun, "a handler of each flood")] = true
 	}
-	return w, e, f
+	return w, recorder, flood
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore jobs start
 // before it. An earlier job may run again meanwhile: on a slow machine, it can be rescued before
 // its end is stored.
-func requireShortDelay(t testing.TB, w ports.Worker, e *wakeupRecorder, f *floods, account access.AccountID) {
+func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, flood *floodHandler, account access.AccountID) {
 	t.Helper()
-	before := f.count.Load()
+	before := flood.count.Load()
 	id := fmt.Sprintf("%s-%d", account, before)
 	wake(t, w, ports.Wakeup{Kind: "job", ID: id, Account: account})
-	for e.next(t).ID != id {
+	for recorder.next(t).ID != id {
 	}
-	if n := f.count.Load() - before; n > int64(maxJobsBefore) {
+	if n := flood.count.Load() - before; n > int64(maxJobsBefore) {
 		t.Fatalf("the job of %q began after %d jobs of other accounts, want at most %d", account, n, maxJobsBefore)
 	}
 }
 
 var queueShares = []queueCheck{
 	{"10,000 jobs of an account delay another's first by at most 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, e, f := startFlooded(t, open, 1, 10_000)
+		w, recorder, flood := startFlooded(t, open, 1, 10_000)
 		for _, account := range []access.AccountID{"bob", "cem", "bob", ""} {
-			requireShortDelay(t, w, e, f, account)
+			requireShortDelay(t, w, recorder, flood, account)
 		}
 	}},
 	{"an account's jobs in a separate fairness group do not delay its others by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, 2000)}
-		var all []ports.Wakeup
+		w, recorder, flood := open(), newWakeupRecorder(), &floodHandler{begun: make(chan access.AccountID, 2000)}
+		var wakeups []ports.Wakeup
 		for i := range 2000 {
-			all = append(all, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
+			wakeups = append(wakeups, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
 		}
-		wake(t, w, all...)
-		start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})
-		if account := receiveWithin(t, eventTimeout, f.begun, "a job of the separate group"); account != "ann" {
+		wake(t, w, wakeups...)
+		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": flood.handle})
+		if account := receiveWithin(t, eventTimeout, flood.begun, "a job of the separate group"); account != "ann" {
 			t.Fatalf("its account is %q", account)
 		}
-		requireShortDelay(t, w, e, f, "ann")
+		requireShortDelay(t, w, recorder, flood, "ann")
 	}},
 	{"the jobs of several accounts do not delay another's first by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, e, f := startFlooded(t, open, 5, 500)
-		requireShortDelay(t, w, e, f, "bob")
+		w, recorder, flood := startFlooded(t, open, 5, 500)
+		requireShortDelay(t, w, recorder, flood, "bob")
 	}},
 	{"a single account can use half of the workers", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		begun, release := make(chan string, 100), make(chan bool)
 		defer close(release)
-		flood(t, w, "ann", 100)
-		start(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
+		wakeFlood(t, w, "ann", 100)
+		startWorker(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
 			begun <- w.ID
 			<-release
 			return nil

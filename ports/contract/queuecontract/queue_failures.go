@@ -24,7 +24,7 @@ func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	runTimes := make(chan time.Time, 1000)
 	began := time.Now()
 	for _, w := range replicas {
-		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
+		startWorker(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
 			runTimes <- time.Now()
 			return nil
 		}})
@@ -42,7 +42,7 @@ var queueFailures = []queueCheck{
 	{"a job is retried with pauses after an error or a panic", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		tries := make(chan time.Time, 10)
-		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			tries <- time.Now()
 			switch len(tries) {
 			case 1:
@@ -71,21 +71,21 @@ var queueFailures = []queueCheck{
 		}
 	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
-		start(t, w, map[string]ports.Handler{"job": e.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
+		w, recorder := open(), newWakeupRecorder()
+		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
 		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
 			wake(t, w, ports.Wakeup{Kind: "bad", ID: id})
 		}
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "good"})
-		e.requireNext(t, "good")
+		recorder.requireNext(t, "good")
 	}},
 	{"a handler has a deadline, after which its job is retried", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		var tries atomic.Int32
 		limit := make(chan time.Duration, 1)
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
 			if tries.Add(1) > 1 {
-				return e.record(ctx, w)
+				return recorder.record(ctx, w)
 			}
 			end, ok := ctx.Deadline()
 			if !ok {
@@ -99,13 +99,13 @@ var queueFailures = []queueCheck{
 		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueHandlerTimeout {
 			t.Fatalf("the handler's deadline is in %s", left)
 		}
-		e.requireNext(t, "1")
+		recorder.requireNext(t, "1")
 	}},
 	{"periodic work runs at the start and again, even after a failure", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		runTimes := make(chan time.Time, 100)
 		var runs atomic.Int32
-		start(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
+		startWorker(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
 			runTimes <- time.Now()
 			switch runs.Add(1) {
 			case 2:
@@ -125,7 +125,7 @@ var queueFailures = []queueCheck{
 	}},
 	{"a kind has one handler", func(t testing.TB, open func() ports.Worker) {
 		err := open().Start(t.Context(), ports.Work{
-			Handlers: recordJobs(newWakeupRecorder()),
+			Handlers: recordingHandlers(newWakeupRecorder()),
 			Periodic: []ports.Periodic{{Kind: "job", Every: time.Second, Do: func(context.Context) error { return nil }}},
 		})
 		if err == nil {
@@ -147,15 +147,15 @@ func stopWorker(t testing.TB, w ports.Worker, limit time.Duration) error {
 
 var queueStops = []queueCheck{
 	{"a stop waits for running handlers and starts no job", func(t testing.TB, open func() ports.Worker) {
-		w, e := open(), newWakeupRecorder()
+		w, recorder := open(), newWakeupRecorder()
 		begun, release := make(chan bool, 10), make(chan bool)
-		start(t, w, map[string]ports.Handler{"job": e.record, "long": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "long": func(ctx context.Context, w ports.Wakeup) error {
 			begun <- true
 			<-release
 			if errors.Is(ctx.Err(), context.Canceled) { // cancelled by Stop, not by its deadline
 				return ctx.Err()
 			}
-			return e.record(ctx, w)
+			return recorder.record(ctx, w)
 		}})
 		wake(t, w, ports.Wakeup{Kind: "long", ID: "1"})
 		receiveWithin(t, eventTimeout, begun, "the handler")
@@ -163,15 +163,15 @@ var queueStops = []queueCheck{
 		if err := stopWorker(t, w, eventTimeout); err != nil {
 			t.Fatal(err)
 		}
-		e.requireNext(t, "1")
+		recorder.requireNext(t, "1")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "2"})
-		e.requireNoWakeup(t, 500*time.Millisecond)
+		recorder.requireNoWakeup(t, 500*time.Millisecond)
 	}},
 	{"a job that a stop interrupts is run again", func(t testing.TB, open func() ports.Worker) {
 		rows := newJobLog(t, "1")
 		begun := make(chan bool, 10)
 		w := open()
-		start(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
 			begun <- true
 			<-ctx.Done()
 			return ctx.Err()
@@ -181,15 +181,15 @@ var queueStops = []queueCheck{
 		// Stop may return an error because the handler ended late. The job must run again in either
 		// case.
 		_ = stopWorker(t, w, QueueHandlerTimeout/2)
-		after, e := open(), newWakeupRecorder()
-		start(t, after, recordJobs(e), rows.sweep(after))
-		e.requireNext(t, "1")
+		after, recorder := open(), newWakeupRecorder()
+		startWorker(t, after, recordingHandlers(recorder), rows.sweep(after))
+		recorder.requireNext(t, "1")
 	}},
 	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		begun, release := make(chan bool, 10), make(chan bool)
 		defer close(release)
-		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			begun <- true
 			<-release
 			return nil
@@ -204,9 +204,9 @@ var queueStops = []queueCheck{
 
 var queueSweeps = []queueCheck{
 	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
-		rows, e, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
-		start(t, w, recordJobs(e), rows.sweep(w))
-		e.requireNext(t, "lost")
+		rows, recorder, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
+		startWorker(t, w, recordingHandlers(recorder), rows.sweep(w))
+		recorder.requireNext(t, "lost")
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
 		rows, w := newJobLog(t, "1"), open()
@@ -230,11 +230,11 @@ var queueSweeps = []queueCheck{
 		}
 		// Both workers have the sweep, because a worker without it would postpone the sweep by one
 		// minute.
-		start(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
+		startWorker(t, w, map[string]ports.Handler{"job": step}, rows.sweep(w))
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, paused, "the worker")
 		second := open()
-		start(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
+		startWorker(t, second, map[string]ports.Handler{"job": step}, rows.sweep(second))
 		if err := receiveWithin(t, eventTimeout, saved, "the second worker"); err != nil {
 			t.Fatal(err)
 		}

@@ -36,9 +36,9 @@ func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (com
 	})
 }
 
-// QueueOutlives checks that the jobs of killed processes run again without the sweep. It is for a
-// queue whose storage survives its processes.
-func QueueOutlives(t *testing.T, replicas int, q ports.Queue, command func(dir string) *exec.Cmd) {
+// QueueOutlivesProcesses checks that the jobs of killed processes run again without the sweep. It
+// is for a queue whose storage survives its processes.
+func QueueOutlivesProcesses(t *testing.T, replicas int, q ports.Queue, command func(dir string) *exec.Cmd) {
 	p := processes{dir: t.TempDir(), replicas: replicas, command: command}
 	p.createFile(t, "no-sweep")
 	jobs := p.createJobs(t, 150)
@@ -89,7 +89,7 @@ func (r *jobLog) handle(dir, id string) error {
 	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end) || (epoch == 1 && fileExists(dir, "hold")); {
 		<-time.After(5 * time.Millisecond)
 	}
-	if err := r.Save(id, epoch); !errors.Is(err, errLate) {
+	if err := r.Save(id, epoch); !errors.Is(err, errOutdatedEpoch) {
 		return err
 	}
 	return nil
@@ -192,10 +192,10 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 	}
 	saved, rerun := map[string]int{}, false
 	ids, _ := jobStates(jobs.events(t))
-	for _, m := range jobs.events(t) {
-		if m.What == "saved" {
-			saved[m.ID]++
-			rerun = rerun || m.Epoch > 1
+	for _, event := range jobs.events(t) {
+		if event.What == "saved" {
+			saved[event.ID]++
+			rerun = rerun || event.Epoch > 1
 		}
 	}
 	for _, id := range ids {
@@ -229,17 +229,17 @@ func (p processes) pauseWorker(t *testing.T) {
 	waitFor(t, "the first process tries to save", func() bool { return countEvents(jobs.events(t), "refused") >= 1 })
 	first.stop(t)
 	second.stop(t)
-	for _, m := range jobs.events(t) {
-		late := m.PID == first.Process.Pid && m.Epoch == 1
-		if (m.What == "saved") == late && m.What != "added" && m.What != "taken" {
-			t.Errorf("%+v, though the first process has pid %d", m, first.Process.Pid)
+	for _, event := range jobs.events(t) {
+		late := event.PID == first.Process.Pid && event.Epoch == 1
+		if (event.What == "saved") == late && event.What != "added" && event.What != "taken" {
+			t.Errorf("%+v, though the first process has pid %d", event, first.Process.Pid)
 		}
 	}
 }
 
 func countEvents(events []jobEvent, what string) (n int) {
-	for _, m := range events {
-		if m.What == what {
+	for _, event := range events {
+		if event.What == what {
 			n++
 		}
 	}
@@ -270,7 +270,7 @@ type jobEvent struct {
 	PID   int       `json:"pid"`
 }
 
-var errLate = errors.New("the row has another epoch")
+var errOutdatedEpoch = errors.New("the row has another epoch")
 
 // newJobLog creates the file in a temporary directory of t. A check calls it before it opens a
 // worker, so that the worker stops before the directory is removed.
@@ -300,50 +300,50 @@ func (s jobState) available(now time.Time) bool {
 	return !s.saved && now.Sub(s.taken) > QueueRescueAfter
 }
 
-func jobStates(events []jobEvent) (ids []string, all map[string]jobState) {
-	all = map[string]jobState{}
-	for _, m := range events {
-		state := all[m.ID]
-		switch m.What {
+func jobStates(events []jobEvent) (ids []string, states map[string]jobState) {
+	states = map[string]jobState{}
+	for _, event := range events {
+		state := states[event.ID]
+		switch event.What {
 		case "added":
-			ids = append(ids, m.ID)
+			ids = append(ids, event.ID)
 		case "taken":
-			state.epoch, state.taken = m.Epoch, m.At
+			state.epoch, state.taken = event.Epoch, event.At
 		case "saved":
 			state.saved = true
 		}
-		all[m.ID] = state
+		states[event.ID] = state
 	}
-	return ids, all
+	return ids, states
 }
 
 // Take claims a job that no process works on and increments its epoch. ok is false if the job is
 // saved or claimed.
 func (r *jobLog) Take(id string) (epoch int, ok bool, err error) {
 	err = r.update(func(events []jobEvent) []jobEvent {
-		_, all := jobStates(events)
-		if !all[id].available(time.Now()) {
+		_, states := jobStates(events)
+		if !states[id].available(time.Now()) {
 			return nil
 		}
-		epoch, ok = all[id].epoch+1, true
+		epoch, ok = states[id].epoch+1, true
 		return []jobEvent{{ID: id, What: "taken", Epoch: epoch}}
 	})
 	return epoch, ok, err
 }
 
-// Save stores the result of a job. It fails with errLate if a different process has claimed or
-// saved the job since.
+// Save stores the result of a job. It fails with errOutdatedEpoch if a different process has
+// claimed or saved the job since.
 func (r *jobLog) Save(id string, epoch int) error {
-	late := false
+	outdated := false
 	err := r.update(func(events []jobEvent) []jobEvent {
-		_, all := jobStates(events)
-		if late = all[id].saved || all[id].epoch != epoch; late {
+		_, states := jobStates(events)
+		if outdated = states[id].saved || states[id].epoch != epoch; outdated {
 			return []jobEvent{{ID: id, What: "refused", Epoch: epoch}}
 		}
 		return []jobEvent{{ID: id, What: "saved", Epoch: epoch}}
 	})
-	if late {
-		err = errors.Join(err, errLate)
+	if outdated {
+		err = errors.Join(err, errOutdatedEpoch)
 	}
 	return err
 }
@@ -351,9 +351,9 @@ func (r *jobLog) Save(id string, epoch int) error {
 // Due returns a wake-up for each job that no process works on. The jobs belong to four accounts.
 func (r *jobLog) Due(context.Context) (due []ports.Wakeup, err error) {
 	err = r.update(func(events []jobEvent) []jobEvent {
-		ids, all := jobStates(events)
+		ids, states := jobStates(events)
 		for i, id := range ids {
-			if all[id].available(time.Now()) {
+			if states[id].available(time.Now()) {
 				due = append(due, ports.Wakeup{Kind: "job", ID: id, Account: access.AccountID(fmt.Sprint("ann-", i%4))})
 			}
 		}
@@ -388,16 +388,16 @@ func (r *jobLog) update(decide func([]jobEvent) []jobEvent) error {
 	var events []jobEvent
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		var m jobEvent
-		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+		var event jobEvent
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return err
 		}
-		events = append(events, m)
+		events = append(events, event)
 	}
 	var text []byte
-	for _, m := range decide(events) {
-		m.At, m.PID = time.Now(), os.Getpid()
-		line, err := json.Marshal(m)
+	for _, event := range decide(events) {
+		event.At, event.PID = time.Now(), os.Getpid()
+		line, err := json.Marshal(event)
 		if err != nil {
 			return err
 		}

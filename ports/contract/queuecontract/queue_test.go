@@ -282,7 +282,7 @@ var brokenQueues = []struct {
 	{"lateness is not reported", "the backlog counts waiting jobs by kind, with their lateness", func() brokenQueue {
 		return brokenQueue{backlog: func(all []ports.Backlog) []ports.Backlog {
 			for i := range all {
-				all[i].Late = 0
+				all[i].Lateness = 0
 			}
 			return all
 		}}

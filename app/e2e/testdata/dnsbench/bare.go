@@ -84,7 +84,7 @@ func bareApply(ctx context.Context, in input) (figures, error) {
 func bareSets(w wanted) []map[string]any {
 	var sets []map[string]any
 	at := map[string]int{}
-	for _, d := range dns.Desire(w.Domain, w.Offer) {
+	for _, d := range dns.DesiredRecords(w.Domain, w.Offer) {
 		content := d.Content + "."
 		switch d.Type {
 		case dns.TXT:

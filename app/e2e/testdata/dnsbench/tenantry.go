@@ -31,7 +31,7 @@ func plans(ctx context.Context, in input) ([]dns.ZoneRead, figures, error) {
 	reader := dnsresolver.New(dnsresolver.Options{Resolvers: []string{in.Resolver}, Port: in.Port, AllowPrivate: true})
 	sights := make([]dns.ZoneRead, len(in.Domains))
 	seconds, err := each(in.Domains, planners, func(i int, w wanted) (err error) {
-		if sights[i], err = reader.Read(ctx, "", w.Domain, dns.Desire(w.Domain, w.Offer)...); err != nil {
+		if sights[i], err = reader.Read(ctx, "", w.Domain, dns.DesiredRecords(w.Domain, w.Offer)...); err != nil {
 			return err
 		}
 		if p := dns.NewPlan(w.Offer, sights[i], nil); !p.SafeToApply() || len(p.Changes) != 6 {
@@ -75,7 +75,7 @@ func write(ctx context.Context, provider ports.DNSProvider, w wanted, sight dns.
 		return err
 	}
 	if dns.NewPlan(w.Offer, sight.WithProviderRecords(held), nil).Hash() != p.Hash() {
-		return dns.Changed()
+		return dns.ChangedError()
 	}
 	made, err := provider.Apply(ctx, zone, p.Changes)
 	if err == nil && len(made) != len(p.Changes) {

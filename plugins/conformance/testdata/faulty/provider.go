@@ -169,7 +169,7 @@ func (p provider) page(ctx context.Context, name string, page int) (zoneDoc, err
 		return zoneDoc{}, err
 	}
 	if len(answer.Zones) == 0 {
-		return zoneDoc{}, dns.NoZone()
+		return zoneDoc{}, dns.NoZoneError()
 	}
 	return answer.Zones[0], nil
 }
@@ -245,7 +245,7 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	}
 	outstanding, err := dns.Outstanding(stored.sets(), changes)
 	if bug == "refuses-what-exists" && len(outstanding) < len(changes) {
-		return nil, dns.Changed()
+		return nil, dns.ChangedError()
 	}
 	if bug == "overwrites" || bug == "writes-outside-the-zone" {
 		outstanding, err = changes, nil
@@ -276,7 +276,7 @@ func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change
 	case errors.Is(err, errConflict) && bug == "conflict-is-broken":
 		return nil, sdk.BrokenAnswer("status 409")
 	case errors.Is(err, errConflict):
-		return nil, dns.Changed()
+		return nil, dns.ChangedError()
 	case err != nil:
 		return nil, err
 	}
