@@ -32,7 +32,7 @@ func TestBinary(t *testing.T) {
 		})
 }
 
-func text(name string, values ...string) sdk.RRSet {
+func txtSet(name string, values ...string) sdk.RRSet {
 	return sdk.RRSet{Name: name, Type: sdk.TXT, TTL: 300, Values: values}
 }
 
@@ -48,11 +48,11 @@ func TestANewDomainNeedsAtMostFiveCalls(t *testing.T) {
 	if _, err := p.Records(t.Context(), z); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "a", "b")}}); err != nil {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "a", "b")}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := f.calls.Load(); n > 5 {
-		t.Fatalf("%d calls", n)
+	if calls := f.calls.Load(); calls > 5 {
+		t.Fatalf("%d calls", calls)
 	}
 }
 
@@ -70,17 +70,17 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := p.Records(t.Context(), z)
+	sets, err := p.Records(t.Context(), z)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := sdk.FindSet(now, zone, sdk.TXT)
+	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if before.TTL != automaticTTL || before.Values[0] != "unquoted by hand" {
 		t.Fatalf("got %+v", before)
 	}
-	key := sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{"target.example"}}
+	cname := sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{"target.example"}}
 	_, err = p.Apply(t.Context(), z, []sdk.Change{
-		{Before: before, After: text(zone, "changed")}, {Before: sdk.RRSet{Name: key.Name, Type: sdk.CNAME}, After: key},
+		{Before: before, After: txtSet(zone, "changed")}, {Before: sdk.RRSet{Name: cname.Name, Type: sdk.CNAME}, After: cname},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +91,8 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
 				t.Errorf("got %v", r)
 			}
-		case key.Name:
-			if flat := r["settings"].(map[string]any)["flatten_cname"]; r["proxied"] != false || flat != false || r["comment"] != comment {
+		case cname.Name:
+			if flat := r["settings"].(map[string]any)["flatten_cname"]; r["proxied"] != false || flat != false || r["comment"] != recordComment {
 				t.Errorf("got %v", r)
 			}
 		default:
@@ -116,15 +116,15 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "x")}}); err != nil {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}); err != nil {
 		t.Errorf("a TXT beside the CNAME at the apex: %v", err)
 	}
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text("k." + zone), After: text("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: txtSet("k." + zone), After: txtSet("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Errorf("a TXT beside a different CNAME: %v, want a changed zone", err)
 	}
-	now, err := p.Records(t.Context(), z)
-	if err != nil || !sdk.FindSet(now, zone, sdk.CNAME).Same(alias) || len(now) != 3 {
-		t.Errorf("the zone has %+v, %v", now, err)
+	sets, err := p.Records(t.Context(), z)
+	if err != nil || !sdk.FindSet(sets, zone, sdk.CNAME).Same(alias) || len(sets) != 3 {
+		t.Errorf("the zone has %+v, %v", sets, err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestStatusesAreClassified(t *testing.T) {
 			fault["retry_after"] = 7
 		}
 		f.planFault(t, fault)
-		_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "x")}})
+		_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}})
 		if sdk.OutcomeOf(err).Kind != want {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
@@ -220,7 +220,7 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	}
 	now = now.Add(window - time.Second)
 	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
-		t.Fatal("a call is counted from its begin instead of its end")
+		t.Fatal("a call is counted from its beginning instead of its end")
 	}
 	now = now.Add(time.Second)
 	if err := budget.acquire(); err != nil {
@@ -238,17 +238,17 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := []sdk.Change{{Before: text(zone), After: text(zone, "x")}}
-	f.Put(t, zone, text(zone, "x"))
-	if _, err := p.write(t.Context(), z, nil, c); err != nil {
+	changes := []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}
+	f.Put(t, zone, txtSet(zone, "x"))
+	if _, err := p.write(t.Context(), z, nil, changes); err != nil {
 		t.Fatalf("81058, and the zone has the wanted record: %v", err)
 	}
-	f.Put(t, zone, text(zone, "x", "more"))
-	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
+	f.Put(t, zone, txtSet(zone, "x", "more"))
+	if _, err := p.write(t.Context(), z, nil, changes); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Fatalf("81058, and the zone does not have the wanted record: %v", err)
 	}
 	f.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
-	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err).Kind != sdk.Unknown {
+	if _, err := p.write(t.Context(), z, nil, changes); sdk.OutcomeOf(err).Kind != sdk.Unknown {
 		t.Fatalf("81058, and the zone cannot be read: %v, want unknown, because an earlier attempt may have written", err)
 	}
 }

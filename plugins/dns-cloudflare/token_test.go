@@ -49,28 +49,28 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	if one == other || one != f.customerToken(t, "one") {
 		t.Fatal(one, other)
 	}
-	for token, reaches := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
+	for token, isAccepted := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
 		c := sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
 		p, err := f.newProvider(c)
 		if err == nil {
 			_, err = p.Zone(t.Context(), zone)
 		}
-		if (err == nil) != reaches {
+		if (err == nil) != isAccepted {
 			t.Errorf("%q: %v", token, err)
 		}
 	}
 	statuses := map[string]int{}
 	for range limit {
-		statuses[one] = f.verify(one)
+		statuses[one] = f.verifyStatus(one)
 	}
-	statuses[other] = f.verify(other)
+	statuses[other] = f.verifyStatus(other)
 	if statuses[one] != http.StatusTooManyRequests || statuses[other] != http.StatusOK {
 		t.Errorf("after %d calls with one token the statuses are %v", limit, statuses)
 	}
 }
 
-// verify calls the simulator directly, because many calls are needed to reach the limit.
-func (f *fixture) verify(token string) (status int) {
+// verifyStatus calls the simulator directly, because many calls are needed to reach the limit.
+func (f *fixture) verifyStatus(token string) (status int) {
 	req := httptest.NewRequest(http.MethodGet, f.ready.Settings["api_url"]+"/user/tokens/verify", nil)
 	req.Header.Set("Authorization", "Bearer "+token)
 	answer := httptest.NewRecorder()

@@ -24,8 +24,8 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := text(zone, "both stay", "both stay", "twice")
-	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
+	after := txtSet(zone, "both stay", "both stay", "twice")
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: txtSet(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
 		t.Fatal(err)
 	}
 	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {

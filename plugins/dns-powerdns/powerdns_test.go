@@ -88,14 +88,14 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 			f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEdit})
 			f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner"}})
 			z := findZone(t, f, zone)
-			write := func(add string) error {
+			write := func(value string) error {
 				sets, err := f.Provider().Records(t.Context(), z)
 				if err != nil {
 					t.Fatal(err)
 				}
 				before := sdk.FindSet(sets, zone, sdk.TXT)
 				after := before
-				after.Values = append([]string{add}, before.Values...)
+				after.Values = append([]string{value}, before.Values...)
 				_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}})
 				return err
 			}
@@ -124,10 +124,10 @@ func TestUncountedZoneIsNotWritten(t *testing.T) {
 	for _, mode := range []string{"", "EPOCH", "SOA-EDIT"} {
 		zone := f.NewZone(t)
 		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": mode})
-		z, sent := findZone(t, f, zone), f.patches.Load()
+		z, patchesBefore := findZone(t, f, zone), f.patches.Load()
 		change := sdk.Change{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}}
 		_, err := f.Provider().Apply(t.Context(), z, []sdk.Change{change})
-		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || f.patches.Load() != sent {
+		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || f.patches.Load() != patchesBefore {
 			t.Errorf("%q: got %v", mode, err)
 		}
 		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
@@ -218,19 +218,19 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	if err != nil || p.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	for name, spoil := range map[string]func(sdk.Connection){
+	for name, makeInvalid := range map[string]func(sdk.Connection){
 		"no URL":        func(c sdk.Connection) { c.Settings["api_url"] = "" },
 		"no host":       func(c sdk.Connection) { c.Settings["api_url"] = "dns.example.com" },
-		"another form":  func(c sdk.Connection) { c.Settings["api_url"] = "file:///etc/passwd" },
+		"not a web URL": func(c sdk.Connection) { c.Settings["api_url"] = "file:///etc/passwd" },
 		"key in clear":  func(c sdk.Connection) { c.Settings["api_url"] = "http://dns.example.com:8081" },
 		"a password":    func(c sdk.Connection) { c.Settings["api_url"] = "https://a:b@dns.example.com" },
 		"a query":       func(c sdk.Connection) { c.Settings["api_url"] = "https://dns.example.com?x=1" },
 		"no key":        func(c sdk.Connection) { delete(c.Secrets, "api_key") },
-		"a header more": func(c sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
-		"maybe private": func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
+		"a line break":  func(c sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
+		"not a boolean": func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
 	} {
 		c := good()
-		spoil(c)
+		makeInvalid(c)
 		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -37,8 +37,8 @@ func TestBinary(t *testing.T) {
 func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 	f := newFixture(t)
 	for name, tt := range map[string]struct {
-		before, meanwhile sdk.RRSet
-		after             sdk.RRSet
+		before, concurrent sdk.RRSet
+		after              sdk.RRSet
 	}{
 		"a value changed": {
 			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
@@ -59,24 +59,24 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			zone := f.NewZone(t)
-			tt.before.Name, tt.meanwhile.Name, tt.after.Name = "x."+zone, "x."+zone, "x."+zone
+			tt.before.Name, tt.concurrent.Name, tt.after.Name = "x."+zone, "x."+zone, "x."+zone
 			if len(tt.before.Values) > 0 {
 				f.Put(t, zone, tt.before)
 			}
 			p := f.Provider().(*provider)
-			all, err := p.transfer(t.Context(), zone)
+			records, err := p.transfer(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := transaction(zone, all, []sdk.Change{{Before: tt.before, After: tt.after}})
+			m, err := newUpdateMessage(zone, records, []sdk.Change{{Before: tt.before, After: tt.after}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.Put(t, zone, tt.meanwhile)
+			f.Put(t, zone, tt.concurrent)
 			if err := p.update(t.Context(), m); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
-			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
+			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.concurrent) {
 				t.Fatalf("the zone has %+v", held)
 			}
 		})
@@ -97,11 +97,11 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, err := p.Records(t.Context(), z)
+		sets, err := p.Records(t.Context(), z)
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := sdk.FindSet(now, zone, sdk.TXT)
+		before := sdk.FindSet(sets, zone, sdk.TXT)
 		after := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: ttl, Values: append(slices.Clone(before.Values), "more")}
 		if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
 			t.Fatal(err)
@@ -133,20 +133,20 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	if err != nil || p.(*provider).server != "ns1.example.com:53" || !slices.Equal(p.(*provider).zones, []string{"example.com", "example.net"}) {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	for name, spoil := range map[string]func(sdk.Connection){
-		"no server":         func(c sdk.Connection) { c.Settings["server"] = "" },
-		"a URL":             func(c sdk.Connection) { c.Settings["server"] = "https://ns1.example.com/" },
-		"a port that isn't": func(c sdk.Connection) { c.Settings["server"] = "ns1.example.com:0" },
-		"no zones":          func(c sdk.Connection) { c.Settings["zones"] = " , " },
-		"a bad zone":        func(c sdk.Connection) { c.Settings["zones"] = "a..b" },
-		"no key":            func(c sdk.Connection) { c.Settings["key_name"] = "" },
-		"an old algorithm":  func(c sdk.Connection) { c.Settings["key_algorithm"] = "hmac-md5" },
-		"not base64":        func(c sdk.Connection) { c.Secrets["key_secret"] = sdk.NewSecret("???") },
-		"no secret":         func(c sdk.Connection) { delete(c.Secrets, "key_secret") },
-		"maybe private":     func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
+	for name, makeInvalid := range map[string]func(sdk.Connection){
+		"no server":        func(c sdk.Connection) { c.Settings["server"] = "" },
+		"a URL":            func(c sdk.Connection) { c.Settings["server"] = "https://ns1.example.com/" },
+		"port 0":           func(c sdk.Connection) { c.Settings["server"] = "ns1.example.com:0" },
+		"no zones":         func(c sdk.Connection) { c.Settings["zones"] = " , " },
+		"a bad zone":       func(c sdk.Connection) { c.Settings["zones"] = "a..b" },
+		"no key":           func(c sdk.Connection) { c.Settings["key_name"] = "" },
+		"an old algorithm": func(c sdk.Connection) { c.Settings["key_algorithm"] = "hmac-md5" },
+		"not base64":       func(c sdk.Connection) { c.Secrets["key_secret"] = sdk.NewSecret("???") },
+		"no secret":        func(c sdk.Connection) { delete(c.Secrets, "key_secret") },
+		"not a boolean":    func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
 	} {
 		c := validConnection()
-		spoil(c)
+		makeInvalid(c)
 		if _, err := newProvider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -202,8 +202,8 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
 	m := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
-	for _, strings := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
-		m.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: strings}})
+	for _, parts := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
+		m.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: parts}})
 	}
 	f.update(t, m)
 	before := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT)

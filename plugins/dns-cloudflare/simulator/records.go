@@ -51,7 +51,7 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	if !sim.syncOrFail(w, r, r.URL.Query().Get("name")) {
 		return
 	}
-	var all []map[string]any
+	var docs []map[string]any
 	sim.file.View(func(s *state) {
 		for _, name := range slices.Sorted(func(yield func(string) bool) {
 			for name := range s.Zones {
@@ -61,11 +61,11 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 			}
 		}) {
 			if filter := r.URL.Query().Get("name"); filter == "" || filter == name {
-				all = append(all, s.Zones[name].apiDoc())
+				docs = append(docs, s.Zones[name].apiDoc())
 			}
 		}
 	})
-	onPage, info, ok := page(r, all, 20, 50)
+	onPage, info, ok := page(r, docs, 20, 50)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
@@ -134,21 +134,21 @@ func (sim *simulator) zoneName(id string) (name string, ok bool) {
 }
 
 func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
-	var all []record
+	var list []record
 	known := false
 	if name, ok := sim.zoneName(r.PathValue("zone")); ok && !sim.syncOrFail(w, r, name) {
 		return
 	}
 	sim.file.View(func(s *state) {
 		if z := s.byID(r.PathValue("zone")); z != nil {
-			known, all = true, slices.Clone(z.Records)
+			known, list = true, slices.Clone(z.Records)
 		}
 	})
 	if !known {
 		sim.fail(w, errNoZone)
 		return
 	}
-	onPage, info, ok := page(r, all, 100, 5_000_000)
+	onPage, info, ok := page(r, list, 100, 5_000_000)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
