@@ -103,8 +103,8 @@ var connectionWrites = []struct {
 // lockToConnect describes, so PostgreSQL never aborts one.
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
-	var hook, other stepHook
-	setup, first, second := migrated(t, url), opened(t, url, &hook), opened(t, url, &other)
+	var firstHook, secondHook stepHook
+	setup, first, second := migrated(t, url), opened(t, url, &firstHook), opened(t, url, &secondHook)
 	type pair struct{ one, two int }
 	var pairs []pair
 	for one := range connectionWrites {
@@ -116,25 +116,25 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	for _, p := range soak.Sample(t, pairs, 8) {
 		one, two := connectionWrites[p.one], connectionWrites[p.two]
 		t.Run(one.name+", then "+two.name, func(t *testing.T) {
-			hook.deadlocks, other.deadlocks = 0, 0
-			for step, all := 1, false; !all; step++ {
+			firstHook.deadlocks, secondHook.deadlocks = 0, 0
+			for step, finished := 1, false; !finished; step++ {
 				number++
 				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", number), number)
 				fixture.beginSession(t, setup, fixture.one, 0, 4*number)
-				paused, resume := hook.pauseAt(step)
+				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
 				go func() { one.run(t, first, fixture, 4*number+1); close(firstEnds) }()
 				select {
 				case <-paused:
-				case <-firstEnds: // it has fewer statements
-					all = true
+				case <-firstEnds: // the transaction has fewer statements than step
+					finished = true
 				}
 				go func() { two.run(t, second, fixture, 4*number+1); close(secondEnds) }()
 				waitForLockOr(t, setup, secondEnds)
 				close(resume)
 				<-firstEnds
 				<-secondEnds
-				if hook.deadlocks+other.deadlocks > 0 {
+				if firstHook.deadlocks+secondHook.deadlocks > 0 {
 					t.Fatalf("a deadlock if the first transaction pauses after %d statements", step)
 				}
 			}
@@ -189,7 +189,7 @@ func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
 	must(t, "connect", <-connected)
 	must(t, "remove", <-removed)
 	var ended []event.Type
-	for _, e := range log.next(t) {
+	for _, e := range log.nextEvents(t) {
 		if e.Subject.Type == event.Connection {
 			ended = append(ended, e.Type)
 		}

@@ -52,11 +52,11 @@ func (fixture integrationFixture) newConnection(i integration.Integration, box i
 func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	t.Helper()
 	want := fixture.newConnection(i, box, status)
-	was := fixture.storedConnection(t, s, i, box)
-	if was.ID != "" {
-		want.ID = was.ID
+	previous := fixture.storedConnection(t, s, i, box)
+	if previous.ID != "" {
+		want.ID = previous.ID
 	}
-	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, was.UpdatedAt, nil))
+	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
 	return want
 }
 
@@ -68,10 +68,10 @@ func (fixture integrationFixture) storedConnection(t testing.TB, s *Store, i int
 	return e.Connection
 }
 
-func (fixture integrationFixture) requireConnection(t testing.TB, what string, s *Store, i integration.Integration, box int, want integration.Connection) {
+func (fixture integrationFixture) requireConnection(t testing.TB, label string, s *Store, i integration.Integration, box int, want integration.Connection) {
 	t.Helper()
 	if diff := cmp.Diff(want, fixture.storedConnection(t, s, i, box)); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
+		t.Fatalf("%s (-want +got):\n%s", label, diff)
 	}
 }
 
@@ -94,9 +94,9 @@ func TestConnectionsAreCountedByStatus(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{})
-		more := addDomain(t, s, fixture.owner, guid(1), "more.test")
+		secondDomain := addDomain(t, s, fixture.owner, guid(1), "more.test")
 		for _, local := range []string{"a", "b", "c"} {
-			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
+			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, secondDomain, local, mailbox.Ready))
 		}
 		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, "z", mailbox.Ready))
 		for n, status := range allConnectionStatuses {
@@ -114,42 +114,42 @@ func TestConnectionsAreCountedByStatus(t *testing.T) {
 func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		first := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		fixture.requireConnection(t, "stored", s, fixture.one, 0, first)
-		again := first
-		again.ID, again.Status, again.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
-		for _, before := range []time.Time{{}, now.Add(-time.Second), again.UpdatedAt} {
-			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, again, before, nil))
-			fixture.requireConnection(t, "not saved", s, fixture.one, 0, first)
+		stored := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		fixture.requireConnection(t, "stored", s, fixture.one, 0, stored)
+		changed := stored
+		changed.ID, changed.Status, changed.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
+		for _, before := range []time.Time{{}, now.Add(-time.Second), changed.UpdatedAt} {
+			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), fixture.owner, changed, before, nil))
+			fixture.requireConnection(t, "not saved", s, fixture.one, 0, stored)
 		}
-		again.AccountID, again.AccountAddress, again.AccountName, again.HasError, again.Reason = "", "", "", true, ""
-		again.ConnectedAt = time.Time{}
-		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, again, first.UpdatedAt, nil))
-		again.ID = first.ID // an integration has one connection for each mailbox
-		fixture.requireConnection(t, "saved", s, fixture.one, 0, again)
+		changed.AccountID, changed.AccountAddress, changed.AccountName, changed.HasError, changed.Reason = "", "", "", true, ""
+		changed.ConnectedAt = time.Time{}
+		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), fixture.owner, changed, stored.UpdatedAt, nil))
+		changed.ID = stored.ID // an integration has one connection for each mailbox
+		fixture.requireConnection(t, "saved", s, fixture.one, 0, changed)
 		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 1, integration.ConnectionFailed), now, nil))
-		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), again, again.UpdatedAt, nil))
+		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), changed, changed.UpdatedAt, nil))
 	})
 }
 
 func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for _, here := range allConnectionStatuses {
+		for _, status := range allConnectionStatuses {
 			fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
-			before := fixture.setConnection(t, s, fixture.one, 0, here)
-			was := fixture.storedConnection(t, s, fixture.two, 0)
-			for _, there := range allConnectionStatuses {
-				what := fmt.Sprintf("%s here, %s there", here, there)
-				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 0, there), was.UpdatedAt, nil)
-				if here.Held() && there.Held() {
-					requireRefusal(t, what, err, fault.ConnectedElsewhere)
-					fixture.requireConnection(t, what, s, fixture.two, 0, was)
+			before := fixture.setConnection(t, s, fixture.one, 0, status)
+			previous := fixture.storedConnection(t, s, fixture.two, 0)
+			for _, otherStatus := range allConnectionStatuses {
+				label := fmt.Sprintf("%s here, %s there", status, otherStatus)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 0, otherStatus), previous.UpdatedAt, nil)
+				if status.Held() && otherStatus.Held() {
+					requireRefusal(t, label, err, fault.ConnectedElsewhere)
+					fixture.requireConnection(t, label, s, fixture.two, 0, previous)
 				} else {
-					requireHeld(t, what, true)(saved, err)
+					requireHeld(t, label, true)(saved, err)
 					fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
 				}
-				fixture.requireConnection(t, what, s, fixture.one, 0, before)
+				fixture.requireConnection(t, label, s, fixture.one, 0, before)
 			}
 			fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnected)
 		}
@@ -208,12 +208,12 @@ func TestConnectionsAreDeletedWithTheirMailboxAndTenant(t *testing.T) {
 func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		was := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		next := was
+		previous := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		next := previous
 		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
 		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"another": func(completion *ports.Completion) error {
-				_, err := s.SaveConnection(t.Context(), fixture.owner, next, was.UpdatedAt, completion)
+				_, err := s.SaveConnection(t.Context(), fixture.owner, next, previous.UpdatedAt, completion)
 				return err
 			},
 			"a new one": func(completion *ports.Completion) error {
@@ -221,12 +221,12 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 		}, func() {
-			fixture.requireConnection(t, "the one", s, fixture.one, 0, was)
+			fixture.requireConnection(t, "the one", s, fixture.one, 0, previous)
 			fixture.requireConnection(t, "the new one", s, fixture.two, 1, integration.Connection{})
 		})
 		c := newClaim(fixture.owner, 99)
 		completion := newCompletion(c, mustClaim(t, s, c))
-		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, was, was.UpdatedAt, completion))
+		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, completion))
 		if r := requireRecord(t, s, c.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
@@ -262,9 +262,9 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 		if got[0].Connection != (integration.Connection{}) || got[2].Connection != (integration.Connection{}) {
 			t.Fatalf("a connection of another integration is shown: %+v", got)
 		}
-		one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, full.ID)
+		eligible, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, full.ID)
 		must(t, "one", err)
-		if diff := cmp.Diff(got[1], one); diff != "" {
+		if diff := cmp.Diff(got[1], eligible); diff != "" {
 			t.Fatalf("a single read differs from the list (-list +single):\n%s", diff)
 		}
 	})
@@ -273,19 +273,19 @@ func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for _, there := range allConnectionStatuses {
-			fixture.setConnection(t, s, fixture.two, 0, there)
-			all, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
+		for _, otherStatus := range allConnectionStatuses {
+			fixture.setConnection(t, s, fixture.two, 0, otherStatus)
+			eligible, err := s.Eligible(t.Context(), fixture.owner, fixture.one.ID)
 			must(t, "eligible", err)
-			if len(all) != 2 || all[0].Elsewhere != there.Held() || all[1].Elsewhere {
-				t.Fatalf("%s there: %+v", there, all)
+			if len(eligible) != 2 || eligible[0].Elsewhere != otherStatus.Held() || eligible[1].Elsewhere {
+				t.Fatalf("%s there: %+v", otherStatus, eligible)
 			}
-			one, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
+			atFirst, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
 			must(t, "one", err)
-			same, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.two.ID, fixture.boxes[0].ID)
+			atSecond, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.two.ID, fixture.boxes[0].ID)
 			must(t, "there", err)
-			if one.Elsewhere != there.Held() || same.Elsewhere {
-				t.Fatalf("%s there: here %+v, there %+v", there, one, same)
+			if atFirst.Elsewhere != otherStatus.Held() || atSecond.Elsewhere {
+				t.Fatalf("%s there: here %+v, there %+v", otherStatus, atFirst, atSecond)
 			}
 		}
 	})
@@ -306,7 +306,7 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		found := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
-		for what, call := range map[string]func(integrationID, mailboxID string) error{
+		for label, call := range map[string]func(integrationID, mailboxID string) error{
 			"find": func(integrationID, mailboxID string) error {
 				_, err := s.EligibleMailbox(t.Context(), bob.owner, integrationID, mailboxID)
 				return err
@@ -324,13 +324,13 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 			},
 		} {
 			foreign := call(bob.one.ID, ann.boxes[0].ID)
-			requireRefusal(t, what, foreign, fault.MailboxNotFound)
+			requireRefusal(t, label, foreign, fault.MailboxNotFound)
 			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": found.ID} {
-				requireSameError(t, what+" "+name, foreign, call(bob.one.ID, id))
+				requireSameError(t, label+" "+name, foreign, call(bob.one.ID, id))
 			}
 			before := call(ann.one.ID, ann.boxes[0].ID)
-			requireRefusal(t, what+" by a foreign integration", before, fault.IntegrationNotFound)
-			requireSameError(t, what+" by an unknown one", before, call(integrationID(99), "x"))
+			requireRefusal(t, label+" by a foreign integration", before, fault.IntegrationNotFound)
+			requireSameError(t, label+" by an unknown one", before, call(integrationID(99), "x"))
 		}
 		requireCounts(t, s, ann.owner, ann.one.ID, integration.Counts{})
 		requireCounts(t, s, bob.owner, bob.one.ID, integration.Counts{})
@@ -346,13 +346,13 @@ func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, address
 		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
 	}
 	saveAgain(t, s, fixture.owner, fixture.d.TenantGUID, f)
-	all, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
+	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
 	must(t, "list mailboxes", err)
-	for _, m := range all {
+	for _, m := range mailboxes {
 		if m.Address == addresses[0] {
 			return m
 		}
 	}
-	t.Fatalf("%s is not there: %+v", addresses[0], all)
+	t.Fatalf("%s is not there: %+v", addresses[0], mailboxes)
 	return mailbox.Mailbox{}
 }

@@ -141,8 +141,8 @@ func TestClosingAccountRemovesItsDNSConnections(t *testing.T) {
 		addDNSConnection(t, s, ann, 1)
 		addDNSConnection(t, s, ann, 2)
 		bobs := addDNSConnection(t, s, bob, 3)
-		if done := closeAccount(t, s, ann); done.DNSConnectionsRemoved != 2 {
-			t.Fatalf("got %+v", done)
+		if closing := closeAccount(t, s, ann); closing.DNSConnectionsRemoved != 2 {
+			t.Fatalf("got %+v", closing)
 		}
 		requireDNSConnections(t, s, "", bobs)
 	})

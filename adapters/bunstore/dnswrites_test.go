@@ -60,8 +60,8 @@ func makeWrite(t testing.TB, s *Store, owner access.AccountID, domainID string, 
 	must(t, "confirm", s.ConfirmWrite(t.Context(), owner, intendWrite(t, s, owner, domainID, 1, written...).ID))
 }
 
-// requireOpen checks the open writes of a domain and their order.
-func requireOpen(t testing.TB, s *Store, owner access.AccountID, domainID string, want ...dns.Write) {
+// requireOpenWrites checks the open writes of a domain and their order.
+func requireOpenWrites(t testing.TB, s *Store, owner access.AccountID, domainID string, want ...dns.Write) {
 	t.Helper()
 	got, err := s.OpenWrites(t.Context(), owner, domainID)
 	must(t, "list open writes", err)
@@ -121,8 +121,8 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 		open := intendWrite(t, s, ann, d.ID, 1, writtenRecord("a", ""))
 		for _, id := range []string{d.ID, unknownID, "x"} {
 			requireWritten(t, s, bob, id)
-			if all, err := s.OpenWrites(t.Context(), bob, id); err != nil || len(all) != 0 {
-				t.Fatalf("open: %+v, %v", all, err)
+			if openWrites, err := s.OpenWrites(t.Context(), bob, id); err != nil || len(openWrites) != 0 {
+				t.Fatalf("open: %+v, %v", openWrites, err)
 			}
 			_, err := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: id})
 			requireRefusal(t, "intend for "+id, err, fault.DomainNotFound)
@@ -134,17 +134,17 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 			must(t, "drop", s.DropWrite(t.Context(), bob, id))
 		}
 		requireWritten(t, s, ann, d.ID)
-		requireOpen(t, s, ann, d.ID, open)
+		requireOpenWrites(t, s, ann, d.ID, open)
 	})
 }
 
 func TestEachDomainHasItsOwnWrittenRecords(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		one := newOwnedDomain(t, s, ann, 1)
-		two := addDomain(t, s, ann, guid(1), "fabrikam.test")
-		makeWrite(t, s, ann, one.ID, writtenRecord("a", ""))
-		requireWritten(t, s, ann, two.ID)
+		domain1 := newOwnedDomain(t, s, ann, 1)
+		domain2 := addDomain(t, s, ann, guid(1), "fabrikam.test")
+		makeWrite(t, s, ann, domain1.ID, writtenRecord("a", ""))
+		requireWritten(t, s, ann, domain2.ID)
 	})
 }
 
@@ -187,14 +187,14 @@ func TestOnlyAConfirmedWriteOwnsItsValues(t *testing.T) {
 		second := intendWrite(t, s, ann, d.ID, 2, writtenRecord("second", ""))
 		third := intendWrite(t, s, ann, d.ID, 3, writtenRecord("third", ""))
 		requireWritten(t, s, ann, d.ID)
-		requireOpen(t, s, ann, d.ID, first, second, third)
+		requireOpenWrites(t, s, ann, d.ID, first, second, third)
 		must(t, "drop", s.DropWrite(t.Context(), ann, second.ID))
 		for range 2 { // the answer of the first attempt may be lost
 			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, first.ID))
 		}
 		must(t, "confirm what was dropped", s.ConfirmWrite(t.Context(), ann, second.ID))
 		must(t, "drop what is confirmed", s.DropWrite(t.Context(), ann, first.ID))
-		requireOpen(t, s, ann, d.ID, third)
+		requireOpenWrites(t, s, ann, d.ID, third)
 		requireWritten(t, s, ann, d.ID, first.Written...)
 		first.Confirmed = true
 		requireRunWrites(t, s, runID(1), ann, first, third)
@@ -252,7 +252,7 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 		requireRunWrites(t, s, runID(1), ann, writes...)
 		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.Undone{Restored: 2, Kept: 1}))
 		requireRunWrites(t, s, runID(1), ann)
-		requireOpen(t, s, ann, d.ID)
+		requireOpenWrites(t, s, ann, d.ID)
 		events, err := s.AuditEvents(t.Context(), ports.AuditQuery{Account: ann, Limit: 1})
 		must(t, "list audit events", err)
 		want := map[string]string{"run_id": runID(1), "put_back": "2", "left_alone": "1"}

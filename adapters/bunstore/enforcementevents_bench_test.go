@@ -25,7 +25,7 @@ import (
 
 // BenchmarkEvents reads pages of a large log: the events of two years of an account with 100
 // tenants. These are 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared
-// with the result of the plain query.
+// with the result of a query that counts and sorts all events.
 func BenchmarkEvents(b *testing.B) {
 	fewer := 1
 	if testing.Short() {
@@ -50,44 +50,44 @@ func benchEvents(b *testing.B, url string, size int) {
 		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
 		"tenant unblocked": {Tenant: benchGUID(9), Action: sendlimit.Unblocked},
 	} {
-		b.Run(name, func(b *testing.B) { l.pages(b, q) })
+		b.Run(name, func(b *testing.B) { l.benchmarkPages(b, q) })
 	}
-	b.Run("batch", l.batches)
+	b.Run("batch", l.benchmarkBatches)
 }
 
-// pages reads pages at the beginning, in the middle, at the end and at random offsets of the log.
-// It alternates between these, because the machine's speed varies.
-func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
+// benchmarkPages reads pages at the beginning, in the middle, at the end and at random offsets of
+// the log. It alternates between these, because the machine's speed varies.
+func (l eventLog) benchmarkPages(b *testing.B, q ports.EventQuery) {
 	q.Limit = largestPage
 	total := l.count(b, q)
 	offsets := map[string]func() int{
 		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
 		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
 	}
-	took := map[string][]time.Duration{}
+	durations := map[string][]time.Duration{}
 	for name, offset := range offsets {
 		q.Offset = offset()
-		l.compare(b, q, total)
-		l.timed(b, q) // warms the caches
-		took[name] = nil
+		l.requirePage(b, q, total)
+		l.timePage(b, q) // warms the caches
+		durations[name] = nil
 	}
 	for b.Loop() {
 		for name, offset := range offsets {
 			q.Offset = offset()
-			took[name] = append(took[name], l.timed(b, q))
+			durations[name] = append(durations[name], l.timePage(b, q))
 		}
 	}
 	slowest := 0.0
 	for name := range offsets {
-		slowest = max(slowest, quantileOf(took[name], .5))
-		b.ReportMetric(quantileOf(took[name], .99), "ms/p99-"+name)
+		slowest = max(slowest, quantileOf(durations[name], .5))
+		b.ReportMetric(quantileOf(durations[name], .99), "ms/p99-"+name)
 	}
 	b.ReportMetric(slowest, "ms/median")
-	b.ReportMetric(quantileOf(took["middle"], .5)/quantileOf(took["first"], .5), "x/middle")
+	b.ReportMetric(quantileOf(durations["middle"], .5)/quantileOf(durations["first"], .5), "x/middle")
 	b.ReportMetric(0, "ns/op")
 }
 
-func (l eventLog) timed(b *testing.B, q ports.EventQuery) time.Duration {
+func (l eventLog) timePage(b *testing.B, q ports.EventQuery) time.Duration {
 	began := time.Now()
 	_, err := l.Events(b.Context(), l.owner, q)
 	must(b, "events", err)
@@ -95,13 +95,14 @@ func (l eventLog) timed(b *testing.B, q ports.EventQuery) time.Duration {
 }
 
 // quantileOf returns a quantile in milliseconds.
-func quantileOf(all []time.Duration, quantile float64) float64 {
-	slices.Sort(all)
-	return float64(all[int(float64(len(all)-1)*quantile)].Microseconds()) / 1000
+func quantileOf(durations []time.Duration, quantile float64) float64 {
+	slices.Sort(durations)
+	return float64(durations[int(float64(len(durations)-1)*quantile)].Microseconds()) / 1000
 }
 
-// plain returns a query for the same events that does not use the table enforcement_counts.
-func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
+// queryWithoutCounts returns a query for the events of q that does not use the table
+// enforcement_counts.
+func (l eventLog) queryWithoutCounts(q ports.EventQuery) *bun.SelectQuery {
 	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
 	if q.Tenant != "" {
 		query = query.Where("ev.tenant_guid = ?", string(q.Tenant))
@@ -113,16 +114,16 @@ func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
 }
 
 func (l eventLog) count(b *testing.B, q ports.EventQuery) int {
-	total, err := l.plain(q).Count(b.Context())
+	total, err := l.queryWithoutCounts(q).Count(b.Context())
 	must(b, "plain query", err)
 	return int(total)
 }
 
-// compare compares pages with those of the plain query.
-func (l eventLog) compare(b *testing.B, q ports.EventQuery, total int) {
+// requirePage checks that the page of q equals the result of queryWithoutCounts.
+func (l eventLog) requirePage(b *testing.B, q ports.EventQuery, total int) {
 	b.Helper()
 	var rows []enforcementRow
-	must(b, "plain query", l.plain(q).OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(q.Offset)).Scan(b.Context(), &rows))
+	must(b, "plain query", l.queryWithoutCounts(q).OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(q.Offset)).Scan(b.Context(), &rows))
 	want := ports.EventPage{Events: []sendlimit.Event{}, Total: total}
 	for _, r := range rows {
 		want.Events = append(want.Events, r.event())
@@ -134,28 +135,28 @@ func (l eventLog) compare(b *testing.B, q ports.EventQuery, total int) {
 	}
 }
 
-// batches inserts the events of one pass, 36 in each transaction. It alternates between inserts
-// with counts and without.
-func (l eventLog) batches(b *testing.B) {
+// benchmarkBatches inserts the events of one pass, 36 in each transaction. It alternates between
+// inserts with counts and without.
+func (l eventLog) benchmarkBatches(b *testing.B) {
 	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
-	var with, without []time.Duration
+	var withCounts, withoutCounts []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		must(b, "record events", l.RecordEvents(b.Context(), l.owner, batchOf(len(with))))
+		must(b, "record events", l.RecordEvents(b.Context(), l.owner, batchOf(len(withCounts))))
 		middle := time.Now()
-		must(b, "record plainly", l.plainly(b.Context(), batchOf(len(with))))
-		with, without = append(with, middle.Sub(began)), append(without, time.Since(middle))
+		must(b, "record plainly", l.insertWithoutCounts(b.Context(), batchOf(len(withCounts))))
+		withCounts, withoutCounts = append(withCounts, middle.Sub(began)), append(withoutCounts, time.Since(middle))
 	}
 	after, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
 	must(b, "events", err)
-	if counted := after.Total - before.Total; counted != eventsPerPass*len(with) {
-		b.Fatalf("%d events were counted of %d", counted, eventsPerPass*len(with))
+	if counted := after.Total - before.Total; counted != eventsPerPass*len(withCounts) {
+		b.Fatalf("%d events were counted of %d", counted, eventsPerPass*len(withCounts))
 	}
-	b.ReportMetric(quantileOf(with, .5), "ms/batch")
-	b.ReportMetric(quantileOf(without, .5), "ms/bare")
-	b.ReportMetric(sum(with)/sum(without), "x/mean")
-	b.ReportMetric(quantileOf(with, .5)/quantileOf(without, .5), "x/batch")
+	b.ReportMetric(quantileOf(withCounts, .5), "ms/batch")
+	b.ReportMetric(quantileOf(withoutCounts, .5), "ms/bare")
+	b.ReportMetric(totalSeconds(withCounts)/totalSeconds(withoutCounts), "x/mean")
+	b.ReportMetric(quantileOf(withCounts, .5)/quantileOf(withoutCounts, .5), "x/batch")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -171,15 +172,15 @@ func batchOf(n int) (events []sendlimit.Event) {
 	return events
 }
 
-func sum(all []time.Duration) (s float64) {
-	for _, d := range all {
-		s += d.Seconds()
+func totalSeconds(durations []time.Duration) (seconds float64) {
+	for _, d := range durations {
+		seconds += d.Seconds()
 	}
-	return s
+	return seconds
 }
 
-// plainly inserts events without counts.
-func (l eventLog) plainly(ctx context.Context, events []sendlimit.Event) error {
+// insertWithoutCounts inserts events without counts.
+func (l eventLog) insertWithoutCounts(ctx context.Context, events []sendlimit.Event) error {
 	return l.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
 		var rows []enforcementRow
 		for _, e := range events {

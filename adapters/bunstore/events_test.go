@@ -37,22 +37,22 @@ func domainEvent(guid tenant.GUID, id string, kind event.Type) event.Event {
 func TestEventsAreNumberedForEachAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		one, two := tenant.GUID(newID()), tenant.GUID(newID())
-		emitEvents(t, s, a, domainEvent(one, "d1", event.DomainAdded), domainEvent(one, "d1", event.DomainVerified), domainEvent(two, "d2", event.DomainAdded))
-		emitEvents(t, s, b, domainEvent(one, "d1", event.DomainAdded))
-		emitEvents(t, s, a, domainEvent(one, "d1", event.DomainRemoved))
+		guid1, guid2 := tenant.GUID(newID()), tenant.GUID(newID())
+		emitEvents(t, s, a, domainEvent(guid1, "d1", event.DomainAdded), domainEvent(guid1, "d1", event.DomainVerified), domainEvent(guid2, "d2", event.DomainAdded))
+		emitEvents(t, s, b, domainEvent(guid1, "d1", event.DomainAdded))
+		emitEvents(t, s, a, domainEvent(guid1, "d1", event.DomainRemoved))
 		for _, c := range []struct {
-			name string
-			q    ports.LogQuery
-			want []string
-			next int64
-			more bool
+			name       string
+			q          ports.LogQuery
+			want       []string
+			nextEvents int64
+			hasMore    bool
 		}{
 			{"all", ports.LogQuery{After: ports.FromOldest, Limit: 10}, []string{"1 d1 domain.added 1", "2 d1 domain.verified 2", "3 d2 domain.added 1", "4 d1 domain.removed 3"}, 4, false},
 			{"a page", ports.LogQuery{After: 1, Limit: 2}, []string{"2 d1 domain.verified 2", "3 d2 domain.added 1"}, 3, true},
 			{"two types", ports.LogQuery{Types: []event.Type{event.DomainRemoved, event.DomainAdded}, Limit: 2}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 3, true},
-			{"a tenant", ports.LogQuery{Tenants: []tenant.GUID{two}, Limit: 10}, []string{"3 d2 domain.added 1"}, 4, false},
-			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{one, two}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
+			{"a tenant", ports.LogQuery{Tenants: []tenant.GUID{guid2}, Limit: 10}, []string{"3 d2 domain.added 1"}, 4, false},
+			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{guid1, guid2}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
 			{"the end", ports.LogQuery{After: 4, Limit: 10}, nil, 4, false},
 		} {
 			page, err := s.LoggedEvents(t.Context(), a, c.q)
@@ -61,7 +61,7 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 			for _, e := range page.Events {
 				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
 			}
-			if !slices.Equal(got, c.want) || page.Next != c.next || page.More != c.more {
+			if !slices.Equal(got, c.want) || page.Next != c.nextEvents || page.More != c.hasMore {
 				t.Errorf("%s: %q, next %d, more %v", c.name, got, page.Next, page.More)
 			}
 		}
@@ -105,7 +105,7 @@ func TestPagesOfFilteredLog(t *testing.T) {
 			for _, e := range page.Events {
 				got = append(got, e.Sequence)
 			}
-			if more := len(want) > q.Limit; page.More != more || !slices.Equal(got, want[:min(q.Limit, len(want))]) {
+			if hasMore := len(want) > q.Limit; page.More != hasMore || !slices.Equal(got, want[:min(q.Limit, len(want))]) {
 				t.Fatalf("%+v: %d, more %v, want %d", q, got, page.More, want)
 			}
 		}
@@ -150,7 +150,7 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 				for _, e := range page.Events {
 					got = append(got, e.Sequence)
 				}
-				if more := len(want) > limit; page.More != more || !slices.Equal(got, want[:min(limit, len(want))]) {
+				if hasMore := len(want) > limit; page.More != hasMore || !slices.Equal(got, want[:min(limit, len(want))]) {
 					t.Fatalf("after %d: %d, more %v, want %d of %d", after, got, page.More, limit, len(want))
 				}
 			}

@@ -31,9 +31,9 @@ func mustClaim(t testing.TB, s *Store, request ports.Claim) string {
 }
 
 // requireRecord returns the record of a key. It fails the test if there is none.
-func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Record {
+func requireRecord(t testing.TB, s *Store, key idempotency.KeyID) idempotency.Record {
 	t.Helper()
-	r, found, err := s.KeyRecord(t.Context(), at)
+	r, found, err := s.KeyRecord(t.Context(), key)
 	must(t, "look up", err)
 	if !found {
 		t.Fatal("the key has no record")
@@ -41,20 +41,20 @@ func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Rec
 	return r
 }
 
-func requireNoRecord(t testing.TB, what string, s *Store, at idempotency.KeyID) {
+func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID) {
 	t.Helper()
-	if _, found, err := s.KeyRecord(t.Context(), at); err != nil || found {
-		t.Fatalf("%s: found %v, %v", what, found, err)
+	if _, found, err := s.KeyRecord(t.Context(), key); err != nil || found {
+		t.Fatalf("%s: found %v, %v", label, found, err)
 	}
 }
 
 // requireHeld checks the result of a write that reports whether the caller still holds its lease.
-func requireHeld(t testing.TB, what string, want bool) func(held bool, err error) {
-	return func(held bool, err error) {
+func requireHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
+	return func(stillHeld bool, err error) {
 		t.Helper()
-		must(t, what, err)
-		if held != want {
-			t.Fatalf("%s: held is %v", what, held)
+		must(t, label, err)
+		if stillHeld != want {
+			t.Fatalf("%s: held is %v", label, stillHeld)
 		}
 	}
 }
@@ -176,10 +176,10 @@ func TestIdempotencyKeysOfClosedAccountAreDeleted(t *testing.T) {
 	})
 }
 
-func countTrue(all []bool) int {
+func countTrue(values []bool) int {
 	n := 0
-	for _, one := range all {
-		if one {
+	for _, value := range values {
+		if value {
 			n++
 		}
 	}

@@ -155,7 +155,7 @@ func TestForeignAndUnknownIntegrationsGetSameAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		i := addIntegration(t, s, ann, 1)
-		for what, call := range map[string]func(id string) error{
+		for label, call := range map[string]func(id string) error{
 			"find": func(id string) error {
 				_, _, err := s.Integration(t.Context(), bob, id)
 				return err
@@ -177,9 +177,9 @@ func TestForeignAndUnknownIntegrationsGetSameAnswer(t *testing.T) {
 				return err
 			},
 		} {
-			requireRefusal(t, what, call(i.ID), fault.IntegrationNotFound)
-			requireSameError(t, what, call(i.ID), call(integrationID(9)))
-			requireSameError(t, what+" by nonsense", call(i.ID), call("x"))
+			requireRefusal(t, label, call(i.ID), fault.IntegrationNotFound)
+			requireSameError(t, label, call(i.ID), call(integrationID(9)))
+			requireSameError(t, label+" by nonsense", call(i.ID), call("x"))
 		}
 		requireIntegration(t, s, i, 1)
 	})
@@ -201,8 +201,8 @@ func TestClosingAccountRemovesOnlyItsOwnIntegrations(t *testing.T) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		ann.beginSession(t, s, ann.one, 0, 1)
 		bob.beginSession(t, s, bob.one, 0, 2)
-		if done := closeAccount(t, s, ann.owner); done.IntegrationsRemoved != 2 {
-			t.Fatalf("got %+v", done)
+		if closing := closeAccount(t, s, ann.owner); closing.IntegrationsRemoved != 2 {
+			t.Fatalf("got %+v", closing)
 		}
 		requireIntegrations(t, s, ann.owner)
 		_, _, err := s.Integration(t.Context(), ann.owner, ann.one.ID)
@@ -247,7 +247,7 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
-	for what, change := range changes {
+	for label, change := range changes {
 		key++
 		c := newClaim(owner, key)
 		c.Lease = expiredLease
@@ -257,15 +257,15 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		if !won {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
-		requireRefusal(t, what, change(newCompletion(c, lost)), fault.KeyInProgress)
+		requireRefusal(t, label, change(newCompletion(c, lost)), fault.KeyInProgress)
 		unchanged()
 	}
-	for what, change := range changes {
+	for label, change := range changes {
 		key++
 		c := newClaim(owner, key)
-		must(t, what, change(newCompletion(c, mustClaim(t, s, c))))
+		must(t, label, change(newCompletion(c, mustClaim(t, s, c))))
 		if r := requireRecord(t, s, c.Key); string(r.Answer) != "answer" || r.Leased {
-			t.Fatalf("%s: %+v", what, r)
+			t.Fatalf("%s: %+v", label, r)
 		}
 	}
 }

@@ -114,13 +114,13 @@ func TestMailboxBelongsToOneTenantOfAccount(t *testing.T) {
 func TestReservedMailboxesAreReturnedInOrderOfRequest(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		old := addMailbox(t, s, ann, d, "m", mailbox.Ready)
+		existing := addMailbox(t, s, ann, d, "m", mailbox.Ready)
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "z", "m", "a"), 3, now)
 		must(t, "reserve", err)
 		for i, want := range []string{"z@contoso.test", "m@contoso.test", "a@contoso.test"} {
 			m := got[i]
-			existing := want == old.Address
-			if m.Address != want || m.JustReserved == existing || (m.ID == old.ID) != existing || m.DomainID != d.ID ||
+			isExisting := want == existing.Address
+			if m.Address != want || m.JustReserved == isExisting || (m.ID == existing.ID) != isExisting || m.DomainID != d.ID ||
 				m.TenantGUID != guid(1) || m.TenantName != "Contoso" || m.DomainName != d.Name || m.ID == "" {
 				t.Fatalf("reservation %d is %+v", i, m)
 			}
@@ -318,14 +318,14 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 				s := migrated(t, url, hooks...)
 				return func() error { return s.DeleteTenant(t.Context(), ann, guid(1), nil) }
 			}
-			one, two := reserve(reservations, first), remove(deletions)
+			reservation, deletion := reserve(reservations, first), remove(deletions)
 			if !reservationFirst {
-				one, two = remove(deletions, first), reserve(reservations)
+				reservation, deletion = remove(deletions, first), reserve(reservations)
 			}
 			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
-			go func() { firstEnds <- one() }()
+			go func() { firstEnds <- reservation() }()
 			<-first.paused
-			go func() { secondEnds <- two() }()
+			go func() { secondEnds <- deletion() }()
 			waitForLock(t, setup)
 			close(first.resume)
 			must(t, "first", <-firstEnds)

@@ -23,11 +23,11 @@ import (
 )
 
 // claimRefreshes claims due refreshes and returns the ids of their integrations.
-func claimRefreshes(t testing.TB, s *Store, before, at time.Time, most int) (ids []string) {
+func claimRefreshes(t testing.TB, s *Store, before, at time.Time, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.DueRefreshes(t.Context(), before, at, most)
+	dueRefreshes, err := s.DueRefreshes(t.Context(), before, at, limit)
 	must(t, "due refreshes", err)
-	for _, i := range all {
+	for _, i := range dueRefreshes {
 		ids = append(ids, i.ID)
 	}
 	return ids
@@ -81,8 +81,8 @@ func TestConcurrentClaimsOfRefreshesDoNotOverlap(t *testing.T) {
 			must(t, "due", err)
 		}
 		handed := map[string]int{}
-		for _, some := range got {
-			for _, i := range some {
+		for _, ids := range got {
+			for _, i := range ids {
 				handed[i.ID]++
 			}
 		}
@@ -126,16 +126,16 @@ func TestRequestedRefreshCountsAsBegun(t *testing.T) {
 func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		was := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		previous := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
 		seen := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
 		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
 		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
 		fresh := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
 		after := withAllFieldsChanged(fixture.one)
-		if n := fixture.saveRefresh(t, s, after, was.UpdatedAt, seen, fresh); n != 2 {
+		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, seen, fresh); n != 2 {
 			t.Fatalf("%d were stored", n)
 		}
-		seen.ID = was.ID
+		seen.ID = previous.ID
 		fixture.requireConnection(t, "seen", s, fixture.one, 0, seen)
 		fixture.requireConnection(t, "new", s, fixture.one, 1, fresh)
 		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.one.Provider, fixture.one.Name, fixture.one.CredentialFields, fixture.one.CreatedAt
@@ -146,14 +146,14 @@ func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		more := addDomain(t, s, fixture.owner, guid(1), "more.test")
+		secondDomain := addDomain(t, s, fixture.owner, guid(1), "more.test")
 		for _, local := range []string{"a", "b", "c"} {
-			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, more, local, mailbox.Ready))
+			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, secondDomain, local, mailbox.Ready))
 		}
 		changed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnecting)
 		pending := fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionPending)
 		former := fixture.setConnection(t, s, fixture.two, 2, integration.ConnectionDisconnected)
-		held := fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionOther)
+		otherConnection := fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionOther)
 		gone := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
 		gone.MailboxID = unknownMailboxID
 		foreign := gone
@@ -174,7 +174,7 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
 		fixture.requireConnection(t, "the disconnected connection", s, fixture.two, 2, former)
 		fixture.requireConnection(t, "a failed connection is not saved either", s, fixture.one, 3, integration.Connection{})
-		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.two, 3, held)
+		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.two, 3, otherConnection)
 		fixture.requireConnection(t, "listed twice", s, fixture.one, 4, fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
 	})
 }
@@ -235,10 +235,10 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 			})
 		}
 	}
-	for at := 0; at < manyMailboxes; at += 600 {
-		part := boxes[at:min(at+600, manyMailboxes)]
-		for _, rows := range []any{&tenants, &domains, &part} {
-			if at > 0 && rows != any(&part) {
+	for start := 0; start < manyMailboxes; start += 600 {
+		chunk := boxes[start:min(start+600, manyMailboxes)]
+		for _, rows := range []any{&tenants, &domains, &chunk} {
+			if start > 0 && rows != any(&chunk) {
 				continue
 			}
 			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
@@ -249,40 +249,40 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 }
 
 // statementCounter is a hook that counts statements.
-type statementCounter struct{ n int }
+type statementCounter struct{ count int }
 
 func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
 	return ctx
 }
 
-func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
+func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.count++ }
 
 // TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. Two
 // statements read the mailboxes. They must use indexes, because the tables also have rows of other
 // accounts. Each batch is stored, with its events, in a few statements. The test logs the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		var seen statementCounter
-		s := migrated(t, databasetest.NewSchema(t), &seen)
+		var counter statementCounter
+		s := migrated(t, databasetest.NewSchema(t), &counter)
 		owner, i := addLargeAccount(t, s, "ann")
 		for round := range 2 {
 			at := now.Add(time.Duration(round+1) * time.Hour)
-			seen.n = 0
-			asked := time.Now()
-			all, err := s.Eligible(t.Context(), owner, i.ID)
+			counter.count = 0
+			started := time.Now()
+			eligible, err := s.Eligible(t.Context(), owner, i.ID)
 			must(t, "list eligible", err)
-			read, statements := time.Since(asked), seen.n
-			connections := make([]integration.Connection, 0, len(all))
-			for _, e := range all {
+			read, statements := time.Since(started), counter.count
+			connections := make([]integration.Connection, 0, len(eligible))
+			for _, e := range eligible {
 				connections = append(connections, connectedAt(e, at))
 			}
-			seen.n = 0
-			asked = time.Now()
+			counter.count = 0
+			started = time.Now()
 			stored, err := s.SaveRefresh(t.Context(), owner, i, at, connections, nil)
 			must(t, "save refresh", err)
-			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(asked))
-			if len(all) != manyMailboxes || statements != 2 || stored != manyMailboxes || seen.n > 8*(manyMailboxes/batchSize+1) {
-				t.Errorf("%d were read in %d statements, %d stored in %d", len(all), statements, stored, seen.n)
+			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(started))
+			if len(eligible) != manyMailboxes || statements != 2 || stored != manyMailboxes || counter.count > 8*(manyMailboxes/batchSize+1) {
+				t.Errorf("%d were read in %d statements, %d stored in %d", len(eligible), statements, stored, counter.count)
 			}
 		}
 		copyToOtherAccounts(t, s)
@@ -291,8 +291,8 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 		} {
 			var plan []string
 			must(t, "explain", s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))
-			if whole := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(whole) {
-				t.Errorf("all rows of a table are read:\n%s", whole)
+			if text := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(text) {
+				t.Errorf("all rows of a table are read:\n%s", text)
 			}
 		}
 	})

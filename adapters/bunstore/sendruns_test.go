@@ -45,10 +45,10 @@ func addSendLimitTenant(t testing.TB, s *Store, owner access.AccountID, n int) s
 }
 
 // markReady marks a tenant's mail server as prepared.
-func markReady(t testing.TB, s *Store, owner access.AccountID, made tenant.Tenant) {
+func markReady(t testing.TB, s *Store, owner access.AccountID, unprepared tenant.Tenant) {
 	t.Helper()
-	made.Bootstrap = tenant.BootstrapReady
-	must(t, "save tenant", s.SaveTenant(t.Context(), owner, made))
+	unprepared.Bootstrap = tenant.BootstrapReady
+	must(t, "save tenant", s.SaveTenant(t.Context(), owner, unprepared))
 }
 
 func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
@@ -68,10 +68,10 @@ func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendR
 	return fixture.claim(t, s)
 }
 
-func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *Store, at time.Time) {
+func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s *Store, at time.Time) {
 	t.Helper()
 	if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || won {
-		t.Fatalf("%s was claimed: %v", what, err)
+		t.Fatalf("%s was claimed: %v", label, err)
 	}
 }
 
@@ -92,11 +92,11 @@ func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.Send
 	return boxes
 }
 
-func dueTenantIDs(t testing.TB, s *Store, at time.Time, most int) (ids []string) {
+func dueTenantIDs(t testing.TB, s *Store, at time.Time, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.DueTenants(t.Context(), at, most)
+	dueTenants, err := s.DueTenants(t.Context(), at, limit)
 	must(t, "list due tenants", err)
-	for _, d := range all {
+	for _, d := range dueTenants {
 		ids = append(ids, string(d.Tenant))
 	}
 	return ids
@@ -147,12 +147,12 @@ func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		for _, left := range [][]string{{other.tenantID()}, {}} {
+		for _, dueIDs := range [][]string{{other.tenantID()}, {}} {
 			_, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 			if must(t, "seize", err); !won {
 				t.Fatal("not seized")
 			}
-			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), left...)
+			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), dueIDs...)
 			fixture = other
 		}
 	})
@@ -173,9 +173,9 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
 		fixture.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
-		all, err := s.DueTenants(t.Context(), dueTime, 9)
+		dueTenants, err := s.DueTenants(t.Context(), dueTime, 9)
 		must(t, "list", err)
-		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, all); diff != "" {
+		if diff := cmp.Diff([]ports.DueTenant{{Account: fixture.owner, Tenant: fixture.guid, At: now.Truncate(time.Microsecond)}}, dueTenants); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		run := fixture.claim(t, s)
@@ -254,9 +254,9 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 		second := fixture.takeOver(t, s, first)
 		fixture.saveCounts(t, s, second, 7)
 		want := fixture.listBoxes(t, s, second)
-		late := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
+		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, Boxes: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), first, longLease))
-		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, late))
+		requireHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
 		requireHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
 		if diff := cmp.Diff(want, fixture.listBoxes(t, s, second)); diff != "" {
@@ -276,46 +276,46 @@ func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
 func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		var all []sendLimitFixture
+		var sendLimitFixtures []sendLimitFixture
 		for n := 1; n <= 5; n++ {
 			owner := ann
 			if n > 3 {
 				owner = bob
 			}
-			all = append(all, addSendLimitTenant(t, s, owner, n))
-			run := all[n-1].claim(t, s)
+			sendLimitFixtures = append(sendLimitFixtures, addSendLimitTenant(t, s, owner, n))
+			run := sendLimitFixtures[n-1].claim(t, s)
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
-		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), all[0].tenantID(), all[3].tenantID(), all[1].tenantID(), all[4].tenantID())
-		for _, fixture := range all[:2] {
+		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
+		for _, fixture := range sendLimitFixtures[:2] {
 			if _, won, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
 		}
-		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), all[3].tenantID(), all[4].tenantID(), all[2].tenantID())
+		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), sendLimitFixtures[3].tenantID(), sendLimitFixtures[4].tenantID(), sendLimitFixtures[2].tenantID())
 	})
 }
 
 func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		there, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
+		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
-		out := func(what string) {
+		requireNotDue := func(label string) {
 			t.Helper()
-			requireOrder(t, what, dueTenantIDs(t, s, dueTime, 9))
-			fixture.requireNotClaimed(t, what, s, dueTime)
+			requireOrder(t, label, dueTenantIDs(t, s, dueTime, 9))
+			fixture.requireNotClaimed(t, label, s, dueTime)
 		}
-		gone := there
+		gone := stored
 		gone.Consent = tenant.ConsentRevoked
 		must(t, "revoke", s.SaveTenant(t.Context(), fixture.owner, gone))
-		out("without consent")
-		gone = there
+		requireNotDue("without consent")
+		gone = stored
 		gone.Bootstrap = tenant.BootstrapFailed
 		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, gone))
-		out("without a mail server")
-		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, there))
+		requireNotDue("without a mail server")
+		must(t, "mend", s.SaveTenant(t.Context(), fixture.owner, stored))
 		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		// Tenants of suspended accounts stay due: their mailboxes must be unblocked.
 		_, err = s.SetActive(t.Context(), fixture.owner, false)
@@ -323,7 +323,7 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		run := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
-		out("deleted")
+		requireNotDue("deleted")
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), run, longLease))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), run, dueTime))
 	})
@@ -383,10 +383,10 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		run := fixture.claim(t, s)
-		counted := func(what string, want sendlimit.Count) {
+		requireCount := func(label string, want sendlimit.Count) {
 			t.Helper()
 			if got := fixture.listBoxes(t, s, run)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.On(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
-				t.Fatalf("%s: %+v", what, got)
+				t.Fatalf("%s: %+v", label, got)
 			}
 		}
 		save := func(c ports.SendCounts, count sendlimit.Count) {
@@ -394,21 +394,21 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 			c.At, c.Boxes = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
 			requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, c))
 		}
-		part := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
-		whole := sendlimit.Count{Day: dayStart, Recent: 3}
+		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
+		complete := sendlimit.Count{Day: dayStart, Recent: 3}
 		for range 2 {
-			save(ports.SendCounts{}, part)
-			counted("a part", part)
+			save(ports.SendCounts{}, partial)
+			requireCount("a part", partial)
 		}
 		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
 			t.Fatalf("shown %+v", shown[0])
 		}
-		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, whole)
-		counted("the whole", whole)
-		whole.Recent++
-		save(ports.SendCounts{}, whole)
-		counted("more", whole)
+		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, complete)
+		requireCount("the whole", complete)
+		complete.Recent++
+		save(ports.SendCounts{}, complete)
+		requireCount("more", complete)
 		if run = fixture.takeOver(t, s, run); !run.Mark.Equal(dayStart) {
 			t.Fatalf("the mark is %s", run.Mark)
 		}
@@ -425,13 +425,13 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
-		save := func(what string, mark time.Time, want int) {
+		save := func(label string, mark time.Time, want int) {
 			t.Helper()
 			for range 2 { // a run may store days one by one
 				requireHeld(t, "save", true)(s.SaveCounts(t.Context(), run, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := days(); n != want {
-				t.Fatalf("%s: %d days", what, n)
+				t.Fatalf("%s: %d days", label, n)
 			}
 		}
 		save("on the second day", dayStart.Add(48*time.Hour), 1)
@@ -486,22 +486,22 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
 		}
 		at := dueTime
-		for what, set := range limitSetters(t, s, fixture) {
+		for label, set := range limitSetters(t, s, fixture) {
 			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
 			if err != nil || !won {
 				t.Fatalf("not claimed: %v", err)
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
 			if set(t.Context(), other.owner, 3, at) == nil {
-				t.Fatalf("%s: a stranger set it", what)
+				t.Fatalf("%s: a stranger set it", label)
 			}
-			requireOrder(t, what+" not changed", dueTenantIDs(t, s, at, 9))
-			must(t, what, set(t.Context(), fixture.owner, 3, at))
-			requireOrder(t, what+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
-			requireOrder(t, what, dueTenantIDs(t, s, at, 9), fixture.tenantID())
+			requireOrder(t, label+" not changed", dueTenantIDs(t, s, at, 9))
+			must(t, label, set(t.Context(), fixture.owner, 3, at))
+			requireOrder(t, label+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
+			requireOrder(t, label, dueTenantIDs(t, s, at, 9), fixture.tenantID())
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
-			must(t, what+" again", set(t.Context(), fixture.owner, 3, at))
-			requireOrder(t, what+" as it was", dueTenantIDs(t, s, at, 9))
+			must(t, label+" again", set(t.Context(), fixture.owner, 3, at))
+			requireOrder(t, label+" as it was", dueTenantIDs(t, s, at, 9))
 		}
 	})
 }
@@ -509,14 +509,14 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		all := limitSetters(t, s, fixture)
+		setters := limitSetters(t, s, fixture)
 		since := dueTime.Add(time.Minute)
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), since))
-		for what, set := range all {
-			must(t, what, set(t.Context(), fixture.owner, 3, since.Add(time.Hour)))
+		for label, set := range setters {
+			must(t, label, set(t.Context(), fixture.owner, 3, since.Add(time.Hour)))
 			due, err := s.DueTenants(t.Context(), since.Add(2*time.Hour), 9)
 			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(since.Truncate(time.Microsecond)) {
-				t.Fatalf("%s: %+v", what, due)
+				t.Fatalf("%s: %+v", label, due)
 			}
 		}
 	})
@@ -527,18 +527,18 @@ func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		again := dueTime.Add(30 * time.Minute)
 		perDay := 3
-		for what, set := range limitSetters(t, s, fixture) {
+		for label, set := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
 				run := fixture.claim(t, s)
-				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
+				requireOrder(t, label+" leased", dueTenantIDs(t, s, again, 9))
 				for range 2 { // a second change with the same time
 					perDay++
-					must(t, what, set(t.Context(), fixture.owner, perDay, at))
+					must(t, label, set(t.Context(), fixture.owner, perDay, at))
 				}
 				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
-				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
+				requireOrder(t, label, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
 				run = fixture.claim(t, s)
-				must(t, what+" as it was", set(t.Context(), fixture.owner, perDay, at))
+				must(t, label+" as it was", set(t.Context(), fixture.owner, perDay, at))
 				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))

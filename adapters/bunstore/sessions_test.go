@@ -37,12 +37,12 @@ func (fixture integrationFixture) beginSession(t testing.TB, s *Store, i integra
 }
 
 // requireSession checks a stored session.
-func (fixture integrationFixture) requireSession(t testing.TB, what string, s *Store, want integration.Session) {
+func (fixture integrationFixture) requireSession(t testing.TB, label string, s *Store, want integration.Session) {
 	t.Helper()
 	got, err := s.Session(t.Context(), fixture.owner, want.IntegrationID, want.MailboxID, want.ID)
-	must(t, what, err)
+	must(t, label, err)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, diff)
+		t.Fatalf("%s (-want +got):\n%s", label, diff)
 	}
 }
 
@@ -96,29 +96,29 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			makesItOver bool
 		}{
 			{"a session that was opened", true, minutes(9), minutes(9), false},
-			// The platform must be asked first.
+			// Before this session can be replaced, the platform must be asked for its result.
 			{"a session that was opened, past its end", true, minutes(30), minutes(30), false},
 			{"a session that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"a session that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
 			{"a session that was never opened, past its end", false, minutes(11), minutes(0), true},
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
-			was := fixture.beginSession(t, s, fixture.one, 0, n)
-			was.Opened = tt.opened
-			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, was, nil, nil))
+			previous := fixture.beginSession(t, s, fixture.one, 0, n)
+			previous.Opened = tt.opened
+			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
 			fresh := newSession(fixture.one, fixture.boxes[0], 10+n)
 			fresh.CreatedAt, fresh.ExpiresAt = tt.begins, tt.begins.Add(time.Hour)
 			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.stale)
 			if !tt.makesItOver {
 				requireRefusal(t, tt.name, err, fault.SessionActive)
-				fixture.requireSession(t, tt.name, s, was)
+				fixture.requireSession(t, tt.name, s, previous)
 				_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, fresh.ID)
 				requireRefusal(t, tt.name, err, fault.SessionNotFound)
-				fresh = was
+				fresh = previous
 			} else {
 				must(t, tt.name, err)
-				was.Status = integration.SessionExpired
-				fixture.requireSession(t, tt.name, s, was)
+				previous.Status = integration.SessionExpired
+				fixture.requireSession(t, tt.name, s, previous)
 				fixture.requireSession(t, tt.name, s, fresh)
 			}
 			fresh.Status = integration.SessionFailed
@@ -141,11 +141,11 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		fixture.beginSession(t, s, fixture.one, 1, 90) // a session of a different mailbox does not block
 		for n, status := range allConnectionStatuses {
-			there := fixture.setConnection(t, s, fixture.two, 0, status)
-			here := fixture.storedConnection(t, s, fixture.one, 0)
+			otherConnection := fixture.setConnection(t, s, fixture.two, 0, status)
+			connection := fixture.storedConnection(t, s, fixture.one, 0)
 			session := newSession(fixture.one, fixture.boxes[0], n+1)
 			err := s.BeginSession(t.Context(), fixture.owner, session, connectionID(n+1), now)
-			fixture.requireConnection(t, string(status), s, fixture.two, 0, there)
+			fixture.requireConnection(t, string(status), s, fixture.two, 0, otherConnection)
 			if !status.Held() {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
@@ -154,7 +154,7 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
-			fixture.requireConnection(t, string(status), s, fixture.one, 0, here)
+			fixture.requireConnection(t, string(status), s, fixture.one, 0, connection)
 			_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, session.ID)
 			requireRefusal(t, string(status), err, fault.SessionNotFound)
 		}
@@ -183,10 +183,10 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 				t.Fatalf("pending at %d: %v", n, pending)
 			}
 		}
-		all, err := s.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
+		pendingSessions, err := s.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "pending", err)
-		if len(all) != 1 {
-			t.Fatalf("%d are pending", len(all))
+		if len(pendingSessions) != 1 {
+			t.Fatalf("%d are pending", len(pendingSessions))
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		for name, of := range map[string]struct {
+		for name, query := range map[string]struct {
 			owner integrationFixture
 			i     integration.Integration
 			box   int
@@ -217,9 +217,9 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 			"pending": {fixture, fixture.one, 0, true}, "at another integration": {fixture, fixture.two, 0, false},
 			"of another mailbox": {fixture, fixture.one, 1, false}, "of another account": {bob, fixture.one, 0, false},
 		} {
-			got, found, err := s.PendingSession(t.Context(), of.owner.owner, of.i.ID, fixture.boxes[of.box].ID)
+			got, found, err := s.PendingSession(t.Context(), query.owner.owner, query.i.ID, fixture.boxes[query.box].ID)
 			must(t, name, err)
-			if found != of.found || found && got != session {
+			if found != query.found || found && got != session {
 				t.Fatalf("%s: %v, %+v", name, found, got)
 			}
 		}
@@ -245,12 +245,12 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	})
 }
 
-// everyNth returns every nth element, starting at index from.
-func everyNth[T any](all []T, n, from int) (some []T) {
-	for i := from; i < len(all); i += n {
-		some = append(some, all[i])
+// everyNth returns every nth element of list, starting at index start.
+func everyNth[T any](list []T, n, start int) (selected []T) {
+	for i := start; i < len(list); i += n {
+		selected = append(selected, list[i])
 	}
-	return some
+	return selected
 }
 
 // The following tests cover how sessions change and end.
@@ -274,25 +274,25 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		opened.Status = integration.SessionPending
 		requireHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
-		done := completedSession(session)
+		completed := completedSession(session)
 		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, done, &c, nil))
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
-			late, gone := opened, fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
-			late.Status = status
-			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, late, &gone, nil))
-			fixture.requireSession(t, "ended", s, done)
+			lateChange, failedConnection := opened, fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+			lateChange.Status = status
+			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
+			fixture.requireSession(t, "ended", s, completed)
 			fixture.requireConnection(t, "its connection", s, fixture.one, 0, c)
 		}
 		next := newSession(fixture.one, fixture.boxes[0], 2)
-		next.CreatedAt, next.ExpiresAt = done.ExpiresAt.Add(time.Hour), done.ExpiresAt.Add(2*time.Hour)
+		next.CreatedAt, next.ExpiresAt = completed.ExpiresAt.Add(time.Hour), completed.ExpiresAt.Add(2*time.Hour)
 		must(t, "begin the next", s.BeginSession(t.Context(), fixture.owner, next, connectionID(2), next.CreatedAt))
 		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
 		}
 		requireHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
-		fixture.requireSession(t, "ended", s, done)
+		fixture.requireSession(t, "ended", s, completed)
 		fixture.requireSession(t, "next", s, next)
 	})
 }
@@ -304,17 +304,17 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
 			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
-			done, over, failed := completedSession(session), completedSession(session), completedSession(session)
-			over.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
-			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, over, nil, nil))
+			completed, expired, failed := completedSession(session), completedSession(session), completedSession(session)
+			expired.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
+			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
 			fixture.setConnection(t, s, fixture.one, 0, status)
 			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
 			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
-			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, done, nil, nil))
+			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
 			if !replaces {
-				done = over
+				completed = expired
 			}
-			fixture.requireSession(t, string(status), s, done)
+			fixture.requireSession(t, string(status), s, completed)
 		}
 	})
 }
@@ -323,20 +323,20 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		here := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
-		here.ID = connectionID(1)
+		connection := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
+		connection.ID = connectionID(1)
 		// The account was removed, so the mailbox is free.
-		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), here)
-		there := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
+		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), connection)
+		otherConnection := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
 		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
 		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
 		fixture.requireSession(t, "the session", s, session)
-		fixture.requireConnection(t, "here", s, fixture.one, 0, here)
-		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
+		fixture.requireConnection(t, "here", s, fixture.one, 0, connection)
+		fixture.requireConnection(t, "there", s, fixture.two, 0, otherConnection)
 		failed := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
 		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
-		fixture.requireConnection(t, "there", s, fixture.two, 0, there)
+		fixture.requireConnection(t, "there", s, fixture.two, 0, otherConnection)
 	})
 }
 
@@ -398,7 +398,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
 		for _, tt := range []struct {
 			before time.Time
-			most   int
+			limit  int
 			want   []integration.Session
 		}{
 			{now.Add(time.Hour), 9, []integration.Session{first, second, third}},
@@ -407,7 +407,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			{second.ExpiresAt.Add(time.Microsecond), 9, []integration.Session{first, second}},
 			{now, 9, nil},
 		} {
-			got, err := s.PendingSessions(t.Context(), tt.before, tt.most)
+			got, err := s.PendingSessions(t.Context(), tt.before, tt.limit)
 			must(t, "list", err)
 			var sessions []integration.Session
 			for _, session := range got {
@@ -417,7 +417,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 				sessions = append(sessions, session.Session)
 			}
 			if diff := cmp.Diff(tt.want, sessions); diff != "" {
-				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.most, diff)
+				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.limit, diff)
 			}
 		}
 	})
@@ -426,7 +426,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session, y := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
+		session, otherSession := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
 		c := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
 		pending := fixture.storedConnection(t, s, fixture.one, 1)
 		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
@@ -435,17 +435,17 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 			"with its connection": func(completion *ports.Completion) error {
-				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(y), &c, completion)
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(otherSession), &c, completion)
 				return err
 			},
 		}, func() {
 			fixture.requireSession(t, "alone", s, session)
-			fixture.requireSession(t, "with its connection", s, y)
+			fixture.requireSession(t, "with its connection", s, otherSession)
 			fixture.requireConnection(t, "its connection", s, fixture.one, 1, pending)
 		})
-		late := newClaim(fixture.owner, 99)
-		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(late, mustClaim(t, s, late))))
-		if r := requireRecord(t, s, late.Key); r.Answer != nil {
+		lateClaim := newClaim(fixture.owner, 99)
+		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(lateClaim, mustClaim(t, s, lateClaim))))
+		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}
 	})
@@ -456,22 +456,22 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		one, two := migrated(t, address), opened(t, address)
-		fixture := newIntegrationFixture(t, one, "ann", 1)
+		store1, store2 := migrated(t, address), opened(t, address)
+		fixture := newIntegrationFixture(t, store1, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
 			session := newSession([]integration.Integration{fixture.one, fixture.two}[n/2%2], fixture.boxes[0], n)
-			err := []*Store{one, two}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
+			err := []*Store{store1, store2}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
 			if errors.Is(err, fault.ConnectedElsewhere) {
 				return fault.SessionActive
 			}
 			return err
 		})
-		pending, err := two.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
+		pending, err := store2.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "list sessions", err)
 		if won := countWinners(t, errs, fault.SessionActive); won != 1 || len(pending) != 1 {
 			t.Fatalf("%d began, %d are pending", won, len(pending))
 		}
-		e, err := one.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
+		e, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)
 		if e.Connection.Status != integration.ConnectionPending || e.Elsewhere {
 			t.Errorf("the mailbox stands as %+v", e)

@@ -26,14 +26,14 @@ func TestDataSurvivesReopen(t *testing.T) {
 }
 
 func TestHoldsSealedFindsCredentials(t *testing.T) {
-	for what, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
+	for label, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
 		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
 		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
 		"a webhook": func(t testing.TB, s *Store, owner access.AccountID) {
 			addWebhook(t, s, owner, func(*webhook.Webhook) {})
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 				s := migrated(t, url(t))
 				ann := newAccount(t, s, "ann")

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// limitedTo returns a context in which only the nth tenants are visible.
-func limitedTo(t testing.TB, numbers ...int) context.Context {
+// contextLimitedTo returns a context in which only the nth tenants are visible.
+func contextLimitedTo(t testing.TB, numbers ...int) context.Context {
 	t.Helper()
 	tenants := []tenant.GUID{}
 	for _, n := range numbers {
@@ -39,16 +39,16 @@ func TestOnlyVisibleTenantsAreListed(t *testing.T) {
 		for _, tt := range []struct {
 			ctx  context.Context
 			want int
-		}{{t.Context(), 3}, {limitedTo(t, 1), 1}, {limitedTo(t, 1, 3), 2}, {limitedTo(t, 4), 0}, {limitedTo(t), 0}} {
+		}{{t.Context(), 3}, {contextLimitedTo(t, 1), 1}, {contextLimitedTo(t, 1, 3), 2}, {contextLimitedTo(t, 4), 0}, {contextLimitedTo(t), 0}} {
 			list, err := s.Tenants(tt.ctx, ann)
 			must(t, "list", err)
 			if len(list) != tt.want {
 				t.Errorf("%d tenants, want %d", len(list), tt.want)
 			}
-			held, err := s.TenantCount(tt.ctx, ann)
+			tenantCount, err := s.TenantCount(tt.ctx, ann)
 			must(t, "count", err)
-			if held != 3 {
-				t.Errorf("%d slots are used", held)
+			if tenantCount != 3 {
+				t.Errorf("%d slots are used", tenantCount)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 		}
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		startRun(t, s, ann, d, 1)
-		seen, hidden := limitedTo(t, 1), limitedTo(t, 2)
+		visibleCtx, hiddenCtx := contextLimitedTo(t, 1), contextLimitedTo(t, 2)
 		for name, find := range map[string]func(context.Context) error{
 			"domain": func(ctx context.Context) error { _, err := s.DomainByID(ctx, ann, d.ID); return err },
 			"run":    func(ctx context.Context) error { _, _, err := s.Run(ctx, ann, runID(1)); return err },
@@ -71,15 +71,15 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 			"retry":  func(ctx context.Context) error { _, err := s.RetryJob(ctx, ann, jobID(1), now, nil); return err },
 		} {
 			unknown := find(ports.WithTenants(t.Context(), nil))
-			if err := find(seen); err != nil && name != "retry" { // a queued job cannot be retried
+			if err := find(visibleCtx); err != nil && name != "retry" { // a queued job cannot be retried
 				t.Errorf("%s of a visible tenant: %v", name, err)
 			}
-			requireSameError(t, name, find(hidden), unknown)
+			requireSameError(t, name, find(hiddenCtx), unknown)
 			if fault.Of(unknown).Code.Kind != fault.NotFound {
 				t.Errorf("%s: %v", name, unknown)
 			}
 		}
-		for ctx, want := range map[context.Context]int{t.Context(): 1, seen: 1, hidden: 0} {
+		for ctx, want := range map[context.Context]int{t.Context(): 1, visibleCtx: 1, hiddenCtx: 0} {
 			runs, err := s.Runs(ctx, ann, ports.RunQuery{Limit: 10})
 			must(t, "list runs", err)
 			if len(runs) != want {
@@ -94,11 +94,11 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		all := recordSampleEvents(t, s, ann)
+		events := recordSampleEvents(t, s, ann)
 		for _, numbers := range [][]int{{1}, {1, 3}, {9}, {}} {
-			ctx := limitedTo(t, numbers...)
+			ctx := contextLimitedTo(t, numbers...)
 			var shown []sendlimit.Event
-			for _, e := range all {
+			for _, e := range events {
 				if visible(ctx, e.Tenant) {
 					shown = append(shown, e)
 				}
@@ -131,7 +131,7 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 		for _, tt := range []struct {
 			ctx                     context.Context
 			eligible, counted, fail int
-		}{{t.Context(), 3, 2, 1}, {limitedTo(t, 1), 2, 1, 0}, {limitedTo(t, 2), 1, 1, 1}, {limitedTo(t, 3), 0, 0, 0}} {
+		}{{t.Context(), 3, 2, 1}, {contextLimitedTo(t, 1), 2, 1, 0}, {contextLimitedTo(t, 2), 1, 1, 1}, {contextLimitedTo(t, 3), 0, 0, 0}} {
 			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.one.ID)
 			must(t, "list", err)
 			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.one.ID)
@@ -140,11 +140,11 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 				t.Errorf("%d eligible, %+v", len(list), counts)
 			}
 		}
-		_, hidden := s.EligibleMailbox(limitedTo(t, 2), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
+		_, hidden := s.EligibleMailbox(contextLimitedTo(t, 2), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
 		_, unknown := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, connectionID(1))
 		requireRefusal(t, "a hidden mailbox", hidden, fault.MailboxNotFound)
 		requireSameError(t, "a hidden mailbox", hidden, unknown)
-		if _, err := s.EligibleMailbox(limitedTo(t, 1), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil {
+		if _, err := s.EligibleMailbox(contextLimitedTo(t, 1), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil {
 			t.Errorf("a visible mailbox: %v", err)
 		}
 	})
@@ -153,14 +153,14 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
-		err := s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.one.ID, nil)
+		err := s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.one.ID, nil)
 		requireRefusal(t, "remove", err, fault.InsufficientScope)
 		if fault.Of(err).Values != access.IntegrationsWrite {
 			t.Errorf("got %+v", fault.Of(err))
 		}
-		requireRefusal(t, "remove unknown", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
-		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil))
-		must(t, "remove with all tenants", s.RemoveIntegration(limitedTo(t, 1, 2), fixture.owner, fixture.one.ID, nil))
+		requireRefusal(t, "remove unknown", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
+		must(t, "remove without connections", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.two.ID, nil))
+		must(t, "remove with all tenants", s.RemoveIntegration(contextLimitedTo(t, 1, 2), fixture.owner, fixture.one.ID, nil))
 	})
 }
 
@@ -178,7 +178,9 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 				hook = newPausingHook(`UPDATE OF "ig"`)
 			}
 			pausing := migrated(t, url, hook)
-			remove := func(s *Store) error { return s.RemoveIntegration(limitedTo(t, 1), fixture.owner, fixture.two.ID, nil) }
+			remove := func(s *Store) error {
+				return s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.two.ID, nil)
+			}
 			connect := func(s *Store) error {
 				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 2, integration.ConnectionPending), time.Time{}, nil)
 				if err == nil && !saved {
@@ -222,7 +224,7 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 				t.Fatalf("%d connections stored", n)
 			}
 		}
-		expire(limitedTo(t, 1), 0, began)
+		expire(contextLimitedTo(t, 1), 0, began)
 		due, err := s.DueRefreshes(t.Context(), began, began, 10)
 		must(t, "due", err)
 		if len(due) != 2 {

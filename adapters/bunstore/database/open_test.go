@@ -20,7 +20,7 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	path := filepath.Join(dir, "odd %41 name?x#y.db")
 	must(t, "mkdir all", os.MkdirAll(dir, 0o700))
 	must(t, "write file", os.WriteFile(path, nil, 0o644))
-	s := migrated(t, "sqlite://"+path)
+	s := migratedDB(t, "sqlite://"+path)
 	execSQL(t, s, "UPDATE plans SET tenant_slots = 7")
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 3 {
