@@ -246,8 +246,8 @@ func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning
 		t.Fatal(won, err)
 	}
 	change(&j)
-	if held, err := env.store.SaveJob(t.Context(), j); err != nil || !held {
-		t.Fatal(held, err)
+	if stillHeld, err := env.store.SaveJob(t.Context(), j); err != nil || !stillHeld {
+		t.Fatal(stillHeld, err)
 	}
 }
 

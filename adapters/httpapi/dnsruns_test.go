@@ -54,9 +54,9 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	if list.body["count"] != 1.0 || list.body["limit"] != 20.0 || member(list.body["runs"].([]any)[0].(map[string]any), "id") != run["id"] || list.header.Get("X-RateLimit-Bucket") != "read" {
 		t.Errorf("listed %s", list.raw)
 	}
-	again := client.expect(once, 202, "")
-	if again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
-		t.Errorf("replayed %s", again.raw)
+	repeated := client.expect(once, 202, "")
+	if repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
+		t.Errorf("replayed %s", repeated.raw)
 	}
 	if env.dnsProviders.Writes() != 0 {
 		t.Error("a zone was written")
@@ -64,7 +64,7 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 }
 
 // TestProvisioningRefusalsHaveAFixedOrder checks which refusal is returned when several apply. It
-// removes the reason of one refusal after the other.
+// removes the reasons one after another.
 func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	env := newTestEnv(t) // a plan without automatic DNS, a provider without a plugin
 	client, path := env.serveWithDomain(t)
@@ -132,8 +132,8 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	first := client.expect(once, 409, "dns_conflict")
 	env.platform.DNS.Publish(plannedDomain)
 	env.connectDNS(t, env.accountA)
-	if again := client.expect(once, 409, "dns_conflict"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", again.raw)
+	if repeated := client.expect(once, 409, "dns_conflict"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("not replayed: %s", repeated.raw)
 	}
 	_, job := env.startProvisioning(client, path)
 	once.headers = map[string]string{"Idempotency-Key": "active"}
@@ -141,8 +141,8 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.EndedAt = provisioning.Completed, provisioning.StageDone, provisioning.None, time.Now()
 	})
-	if again := client.expect(once, 202, ""); again.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("replayed: %s", again.raw)
+	if repeated := client.expect(once, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("replayed: %s", repeated.raw)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	if detail := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, ""); !strings.Contains(detail.raw, strings.TrimSuffix(strings.TrimPrefix(got.raw, `{"status":"queued","job":`), "}\n")) {
 		t.Errorf("retry returned\n%s\nthe run is\n%s", got.raw, detail.raw)
 	}
-	if again := client.expect(once, 200, ""); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Error(again.raw)
+	if repeated := client.expect(once, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Error(repeated.raw)
 	}
 	if n := countWakeups(&env.queue, job); n != 2 { // by provision and by the one retry
 		t.Errorf("woken %d times", n)
@@ -252,7 +252,7 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 	statuses := make([]int, 50)
 	for i := range statuses {
 		requests.Go(func() {
-			statuses[i] = client.repeat(call{method: "POST", path: path + "/provision", key: env.accountA.key}).status
+			statuses[i] = client.doWhenNotBusy(call{method: "POST", path: path + "/provision", key: env.accountA.key}).status
 		})
 	}
 	requests.Wait()
@@ -294,8 +294,8 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			client.expect(otherAccount, 200, "") // the same Idempotency-Key of a different account
 			first := client.expect(once, tt.status, "")
 			woken := len(env.queue.All())
-			if again := client.expect(once, tt.status, ""); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || again.header.Get("X-RateLimit-Bucket") != "read" {
-				t.Errorf("not replayed: %v %s", again.header, again.raw)
+			if repeated := client.expect(once, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
+				t.Errorf("not replayed: %v %s", repeated.header, repeated.raw)
 			}
 			other := once
 			other.path += "?x=1"
@@ -303,8 +303,8 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: once.key}, 200, "").body["api_key"].(string)
 			client.expect(once, 401, "invalid_api_key")
 			once.key = rotated
-			if again := client.expect(once, tt.status, ""); again.raw != first.raw {
-				t.Errorf("the new API key gets %s", again.raw)
+			if repeated := client.expect(once, tt.status, ""); repeated.raw != first.raw {
+				t.Errorf("the new API key gets %s", repeated.raw)
 			}
 			env.endPlan(t, env.accountA)
 			client.expect(once, 402, "no_api_plan")

@@ -33,8 +33,8 @@ import (
 // guardBench has an account on PostgreSQL, with one tenant and one mailbox. It has two handlers for
 // the same operations: one with the middleware and one without.
 type guardBench struct {
-	with, without http.Handler
-	key, mailbox  string
+	guarded, unguarded http.Handler
+	key, mailbox       string
 }
 
 func newGuardBench(b *testing.B) guardBench {
@@ -65,7 +65,7 @@ func newGuardBench(b *testing.B) guardBench {
 	}))
 	stored, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
 	must(err)
-	o := httpapi.Options{
+	options := httpapi.Options{
 		Tenants:   &tenants.Service{Tenants: store, Now: time.Now},
 		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Policies: store, Now: time.Now},
 		Guard: guard.Options{
@@ -76,7 +76,7 @@ func newGuardBench(b *testing.B) guardBench {
 		},
 	}
 	return guardBench{
-		with: httpapi.New(o), without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),
+		guarded: httpapi.New(options), unguarded: httpapi.Unguarded(options, access.Caller{Account: account}), key: text.Reveal(),
 		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + stored[0].ID,
 	}
 }
@@ -89,8 +89,8 @@ func BenchmarkGuard(b *testing.B) {
 		{"read", "GET", g.mailbox + "/usage", ""},
 		{"write", "PATCH", g.mailbox, `{"daily_send_limit":5}`},
 	} {
-		b.Run(op.name+"/with", func(b *testing.B) { g.load(b, g.with, op.method, op.path, op.body) })
-		b.Run(op.name+"/without", func(b *testing.B) { g.load(b, g.without, op.method, op.path, op.body) })
+		b.Run(op.name+"/with", func(b *testing.B) { g.load(b, g.guarded, op.method, op.path, op.body) })
+		b.Run(op.name+"/without", func(b *testing.B) { g.load(b, g.unguarded, op.method, op.path, op.body) })
 	}
 }
 

@@ -80,8 +80,8 @@ func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 		created.body["provider_workspace_id"] != "ws-1" || created.body["provider_workspace_name"] != "Workspace 1" || created.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("got %s", created.raw)
 	}
-	if again := env.client.expect(once, 200, ""); again.raw != created.raw || again.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("Check") != 1 {
-		t.Errorf("replayed %s after %d checks", again.raw, env.platform.Calls("Check"))
+	if repeated := env.client.expect(once, 200, ""); repeated.raw != created.raw || repeated.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("Check") != 1 {
+		t.Errorf("replayed %s after %d checks", repeated.raw, env.platform.Calls("Check"))
 	}
 	path := integrationsPath + "/" + fmt.Sprint(created.body["id"])
 	list := env.client.expect(call{method: "GET", path: integrationsPath, key: env.env.accountA.key}, 200, "")
@@ -105,8 +105,8 @@ func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	}
 	deleted := env.client.expect(call{method: "DELETE", path: path, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, "")
 	checkMemberNames(t, deleted.body, "status integration_id message")
-	if again := env.client.expect(call{method: "DELETE", path: path, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); again.raw != deleted.raw {
-		t.Errorf("replayed %s", again.raw)
+	if repeated := env.client.expect(call{method: "DELETE", path: path, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "gone"}}, 200, ""); repeated.raw != deleted.raw {
+		t.Errorf("replayed %s", repeated.raw)
 	}
 	env.client.expect(call{method: "GET", path: path, key: env.env.accountA.key}, 404, "integration_not_found")
 }
@@ -132,8 +132,8 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	if started.body["status"] != "pending" || started.body["mailbox_id"] != env.mailboxID || started.header.Get("X-RateLimit-Bucket") != "provider_heavy_writes" {
 		t.Errorf("begun %s", started.raw)
 	}
-	if again := env.client.expect(call{method: "POST", path: oauth + "/init", key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); again.raw != started.raw || env.platform.Calls("StartSignIn") != 1 {
-		t.Errorf("replayed %s", again.raw)
+	if repeated := env.client.expect(call{method: "POST", path: oauth + "/init", key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}, 200, ""); repeated.raw != started.raw || env.platform.Calls("StartSignIn") != 1 {
+		t.Errorf("replayed %s", repeated.raw)
 	}
 	env.client.expect(call{method: "POST", path: oauth + "/init", key: env.env.accountA.key}, 409, "oauth_session_pending")
 	env.checkConnectionCounts(path, `{"total":1,"connected":0,"pending":1,"failed":0,"disconnected":0,"other":0,"has_errors":false}`)
@@ -157,12 +157,12 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	disconnected := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.env.accountA.key}, 200, "")
 	checkMemberNames(t, disconnected.body, "status integration_id mailbox_id message")
 	calls := env.platform.Calls("Remove") + env.platform.Calls("Account")
-	again := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.env.accountA.key}, 200, "")
-	if again.body["status"] != "disconnected" || len(env.platform.Held()) != 0 || env.platform.Calls("Remove")+env.platform.Calls("Account") != calls {
-		t.Errorf("disconnected %s", again.raw)
+	repeated := env.client.expect(call{method: "DELETE", path: path + "/mailboxes/" + env.mailboxID, key: env.env.accountA.key}, 200, "")
+	if repeated.body["status"] != "disconnected" || len(env.platform.Held()) != 0 || env.platform.Calls("Remove")+env.platform.Calls("Account") != calls {
+		t.Errorf("disconnected %s", repeated.raw)
 	}
-	if again.body["message"] != "The mailbox was not connected, so nothing was removed." {
-		t.Errorf("the platform was not called, but the message is %s", again.raw)
+	if repeated.body["message"] != "The mailbox was not connected, so nothing was removed." {
+		t.Errorf("the platform was not called, but the message is %s", repeated.raw)
 	}
 }
 
@@ -194,8 +194,8 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 	if !strings.Contains(got.raw, `"workspaces":[{"id":"ws-1","name":"One <b>"},{"id":"ws-2","name":"Two"}]`) || strings.Contains(got.raw, exampleAPIKey) {
 		t.Errorf("got %s", got.raw)
 	}
-	if again := env.client.expect(once, 400, "salesblink_workspace_required"); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", again.raw)
+	if repeated := env.client.expect(once, 400, "salesblink_workspace_required"); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("not replayed: %s", repeated.raw)
 	}
 	env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-9"), key: env.env.accountA.key}, 400, "salesblink_workspace_required")
 	created := env.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-1"), key: env.env.accountA.key}, 200, "")
@@ -229,8 +229,8 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	}
 	once := call{method: "POST", path: integrationsPath, body: `{"provider":"instantly","name":"n","api_key":"not taken"}`, key: env.env.accountA.key, headers: map[string]string{"Idempotency-Key": "refused"}}
 	first := env.client.expect(once, 400, "provider_credential_rejected")
-	if again := env.client.expect(once, 400, "provider_credential_rejected"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("not replayed: %s", again.raw)
+	if repeated := env.client.expect(once, 400, "provider_credential_rejected"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("not replayed: %s", repeated.raw)
 	}
 	path := env.addIntegration("instantly")
 	env.platform.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})

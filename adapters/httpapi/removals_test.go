@@ -41,8 +41,8 @@ func TestRemovalsAreReplayed(t *testing.T) {
 		if got.body["status"] != "removed" || got.body["tenant_id"] != string(env.accountA.tenant) {
 			t.Errorf("%s: %s", tt.path, got.raw)
 		}
-		if again := client.expect(first, 200, ""); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("%s again: %s", tt.path, again.raw)
+		if repeated := client.expect(first, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s again: %s", tt.path, repeated.raw)
 		}
 		client.expect(call{method: "DELETE", path: tt.path, key: key}, 404, tt.gone)
 	}

@@ -108,7 +108,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			}
 			write(head + "\r\n")
 			receive(t, begun, "the request did not arrive")
-			write(tt.body) // it waits in the kernel
+			write(tt.body) // the bytes wait in the kernel
 			close(sent)
 			reader := bufio.NewReader(conn)
 			response, err := http.ReadResponse(reader, nil)
@@ -124,8 +124,8 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 				}
 				return
 			}
-			if rest, err := io.ReadAll(reader); err != nil || len(rest) > 0 {
-				t.Fatalf("the connection ended with %q, %v", rest, err)
+			if unexpected, err := io.ReadAll(reader); err != nil || len(unexpected) > 0 {
+				t.Fatalf("the connection ended with %q, %v", unexpected, err)
 			}
 		})
 	}

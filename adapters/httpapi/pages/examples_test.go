@@ -46,8 +46,8 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 // test-programs` checks and compiles the one in TypeScript.
 func TestExamplesVerifySignatures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "verify")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	random, err := os.Open("/dev/urandom")
 	if err != nil {
@@ -94,8 +94,8 @@ func TestExamplesVerifySignatures(t *testing.T) {
 			args := append(program[1:len(program):len(program)], own.Reveal(), c.m.ID, strconv.FormatInt(c.m.Timestamp.Unix(), 10), c.m.Signature)
 			cmd := exec.CommandContext(t.Context(), program[0], args...)
 			cmd.Stdin = strings.NewReader(string(c.m.Body))
-			if out, err := cmd.CombinedOutput(); (err == nil) != c.want {
-				t.Errorf("%s, %s: %v\n%s", program, c.name, err, out)
+			if output, err := cmd.CombinedOutput(); (err == nil) != c.want {
+				t.Errorf("%s, %s: %v\n%s", program, c.name, err, output)
 			}
 		}
 	}
