@@ -17,7 +17,7 @@ import (
 func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	i := newInstance(t)
 	const token = "7|canaryToken"
-	p := i.with(token, "")
+	p := i.platformFor(token, "")
 	_, err := p.Check(t.Context())
 	if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" {
 		t.Fatalf("got %v", err)
@@ -41,7 +41,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 			fault["retry_after"] = 7
 		}
 		i.FailOnce(fault)
-		_, err := i.with(simulator.Token, "").Accounts(t.Context(), "")
+		_, err := i.platformFor(simulator.Token, "").Accounts(t.Context(), "")
 		if o := sdk.OutcomeOf(err); o.Kind != want.Kind || want.Cause != "" && o.Cause != want.Cause || o.RetryAfter != want.RetryAfter {
 			t.Errorf("%d: %+v", status, o)
 		}
@@ -53,7 +53,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 			fault = map[string]any{"kind": "status", "status": 404} // the host runs a different service
 		}
 		i.FailOnce(fault)
-		if _, err := i.with(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
+		if _, err := i.platformFor(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
 			t.Errorf("%v: %v", fault, err)
 		}
 	}

@@ -104,20 +104,20 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	tr := newTrap(t)
 	names := useResolver(t)
-	names.set("inside.example.", "127.0.0.1")
-	names.set("metadata.example.", "169.254.169.254")
-	names.set("private.example.", "10.1.2.3", "192.168.0.1")
+	names.setAddresses("inside.example.", "127.0.0.1")
+	names.setAddresses("metadata.example.", "169.254.169.254")
+	names.setAddresses("private.example.", "10.1.2.3", "192.168.0.1")
 	for _, host := range []string{"inside.example", "metadata.example", "private.example", "localhost"} {
 		expectRefused(t, "https://"+host+":"+tr.port)
 	}
 	// DNS rebinding: the first lookup returns a public address, and the dialer's own lookup returns
 	// a private one. The dialer must check the address to which it connects.
-	names.set("rebound.example.", "93.184.215.14")
+	names.setAddresses("rebound.example.", "93.184.215.14")
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
 	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {
 		t.Fatalf("the first lookup: %v, %v", addresses, err)
 	}
-	names.set("rebound.example.", "127.0.0.1")
+	names.setAddresses("rebound.example.", "127.0.0.1")
 	expectRefused(t, "https://rebound.example:"+tr.port)
 	if n := tr.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
@@ -171,7 +171,7 @@ func useResolver(t *testing.T) *resolver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go r.serve(conn)
+	go r.serveQueries(conn)
 	before := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
@@ -180,7 +180,7 @@ func useResolver(t *testing.T) *resolver {
 	return r
 }
 
-func (r *resolver) set(name string, addresses ...string) {
+func (r *resolver) setAddresses(name string, addresses ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.names[name] = addresses
@@ -192,33 +192,33 @@ func (r *resolver) lookupsOf(name string) int {
 	return r.lookups[name]
 }
 
-func (r *resolver) serve(conn net.PacketConn) {
+func (r *resolver) serveQueries(conn net.PacketConn) {
 	packet := make([]byte, 1500)
 	for {
-		n, from, err := conn.ReadFrom(packet)
+		n, client, err := conn.ReadFrom(packet)
 		if err != nil {
 			return
 		}
-		var m dnsmessage.Message
-		if m.Unpack(packet[:n]) != nil || len(m.Questions) != 1 {
+		var query dnsmessage.Message
+		if query.Unpack(packet[:n]) != nil || len(query.Questions) != 1 {
 			continue
 		}
-		q := m.Questions[0]
-		name := strings.ToLower(q.Name.String())
+		question := query.Questions[0]
+		name := strings.ToLower(question.Name.String())
 		r.mu.Lock()
 		addresses := r.names[name]
 		r.lookups[name]++
 		r.mu.Unlock()
-		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true}, Questions: m.Questions}
+		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
 		for _, a := range addresses {
-			if ip := net.ParseIP(a).To4(); q.Type == dnsmessage.TypeA && ip != nil {
+			if ip := net.ParseIP(a).To4(); question.Type == dnsmessage.TypeA && ip != nil {
 				answer.Answers = append(answer.Answers, dnsmessage.Resource{
-					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}, Body: &dnsmessage.AResource{A: [4]byte(ip)},
+					Header: dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class}, Body: &dnsmessage.AResource{A: [4]byte(ip)},
 				})
 			}
 		}
 		if out, err := answer.Pack(); err == nil {
-			_, _ = conn.WriteTo(out, from)
+			_, _ = conn.WriteTo(out, client)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // connection returns a connection with an api_key and an instance_url. An empty value leaves the
-// field out. private is the operator's setting allow_private.
-func connection(key, instance string, private bool) sdk.Connection {
+// field out. allowPrivate is the operator's setting allow_private.
+func connection(key, instance string, allowPrivate bool) sdk.Connection {
 	c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{}}
 	if key != "" {
 		c.Secrets["api_key"] = sdk.NewSecret(key)
@@ -20,7 +20,7 @@ func connection(key, instance string, private bool) sdk.Connection {
 	if instance != "" {
 		c.Settings["instance_url"] = instance
 	}
-	if private {
+	if allowPrivate {
 		c.Settings["allow_private"] = "true"
 	}
 	return c
@@ -34,19 +34,19 @@ func TestCredentialFormsAreAccepted(t *testing.T) {
 		connection("https://send.customer.example#9|tok", "", false),
 		connection(" https://send.customer.example/#9|tok ", "https://SEND.customer.example", false),
 	} {
-		made, err := newProcessState().newPlatform(c)
+		created, err := newProcessState().newPlatform(c)
 		if err != nil {
 			t.Errorf("%v: %v", c.Settings, err)
 			continue
 		}
-		if p := made.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
+		if p := created.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
 			t.Errorf("%v: %s, a token of %d characters", c.Settings, p.instance, len(p.token.Reveal()))
 		}
 		if hosts := slices.Compact(description().HostsOf(c)); !slices.Equal(hosts, []string{"send.customer.example"}) {
 			t.Errorf("%v: the plugin may connect to %q", c.Settings, hosts)
 		}
 	}
-	if made, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || made.(*platform).instance != "http://127.0.0.1:8025" {
+	if created, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || created.(*platform).instance != "http://127.0.0.1:8025" {
 		t.Errorf("http on loopback with allow_private: %v", err)
 	}
 }

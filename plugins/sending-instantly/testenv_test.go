@@ -28,7 +28,7 @@ func newTestEnv(t conformance.T) *testEnv {
 	env := &testEnv{t: t}
 	env.SendingTest = conformance.SimulateSending(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		inner, ready, err := simulator.New(o)
-		checked := openAPIChecker{document: instantlyDocument(t), t: t}.wrap(inner)
+		checked := openAPIChecker{document: instantlyDocument(t), t: t}.checking(inner)
 		return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 			if env.unchecked {
 				inner.ServeHTTP(answer, r)

@@ -67,16 +67,16 @@ func newProcessState() *processState {
 
 // platform implements sdk.SendingPlatform for one API key and one workspace.
 type platform struct {
-	process   *processState
-	http      *http.Client
-	base      string
-	userAgent string
-	authHosts []string // hosts to which a sign-in link may lead
-	key       sdk.Secret
-	username  sdk.Secret // the user name of the partner's login, or empty
-	password  sdk.Secret
-	partner   bool // the connection has a partner's login and the operator allows it
-	workspace string
+	process          *processState
+	http             *http.Client
+	base             string
+	userAgent        string
+	authHosts        []string // hosts to which a sign-in link may lead
+	key              sdk.Secret
+	username         sdk.Secret // the user name of the partner's login, or empty
+	password         sdk.Secret
+	usesPartnerLogin bool // the connection has a partner's login and the operator allows it
+	workspace        string
 }
 
 // newPlatform returns the platform of the connection c. It fails if a setting, the key or the
@@ -98,7 +98,7 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	if p.username.Empty() != p.password.Empty() {
 		return nil, sdk.Misconfigured(fieldPassword, "set partner_username and partner_password together")
 	}
-	p.partner = !p.password.Empty() && c.Settings[fieldAllow] == "true"
+	p.usesPartnerLogin = !p.password.Empty() && c.Settings[fieldAllow] == "true"
 	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}

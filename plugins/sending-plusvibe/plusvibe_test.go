@@ -110,13 +110,13 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	}
 	want := []string{"GET /authenticate", "POST /webhook/partner-list-workspace", "GET /account/list", "GET /account/list",
 		"POST /webhook/partner-microsoft-oauth-url", "POST /account/delete"}
-	if got := env.requests(); !slices.Equal(got, want) {
+	if got := env.receivedRequests(); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestSecretsStayOutOfURLs checks that no URL has a secret, which calls have the key in their
-// header, and the User-Agent that the operator sets.
+// TestSecretsStayOutOfURLs checks that no URL contains a secret. It also checks which calls have
+// the key in their header, and that all have the User-Agent that the operator sets.
 func TestSecretsStayOutOfURLs(t *testing.T) {
 	var urls, agents []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {

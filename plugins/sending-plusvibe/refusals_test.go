@@ -63,7 +63,7 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
 			t.Errorf("a start that the operator does not allow: %v", err)
 		}
-		if calls := env.requests(); len(calls) > 0 {
+		if calls := env.receivedRequests(); len(calls) > 0 {
 			t.Errorf("PlusVibe received %v", calls)
 		}
 	}

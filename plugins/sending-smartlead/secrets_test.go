@@ -113,8 +113,8 @@ func reply(w http.ResponseWriter, status int, body string) {
 // account in plain text.
 func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	env := newTestEnv(t)
-	env.connect("anna@a.example")
-	p := env.with("")
+	env.createConnected("anna@a.example")
+	p := env.platformFor("")
 	a, err := p.Account(t.Context(), "anna@a.example")
 	if err != nil {
 		t.Fatal(err)

@@ -53,9 +53,9 @@ func (s sender) doc() map[string]any {
 	}
 }
 
-// find returns the account in the path, in the caller's workspace, or nil. As in the real API, the
-// path contains the id or the address.
-func find(q *request) *simulate.Account[sender] {
+// findSender returns the account in the path, in the caller's workspace, or nil. As in the real
+// API, the path contains the id or the address.
+func findSender(q *request) *simulate.Account[sender] {
 	for _, a := range q.State.Accounts {
 		if id := q.Path("id"); a.Workspace == q.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
 			return a
@@ -68,7 +68,7 @@ func find(q *request) *simulate.Account[sender] {
 // it to serve.
 func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
 	return func(q *request) simulate.Answer {
-		a := find(q)
+		a := findSender(q)
 		if a == nil {
 			return notFound
 		}
@@ -90,58 +90,60 @@ func listSenders(req *request) simulate.Answer {
 	return pageOf(req, found, size)
 }
 
-func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer { return data(a.Doc.doc()) }
+func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer {
+	return dataAnswer(a.Doc.doc())
+}
 
 func deleteSender(q *request, a *simulate.Account[sender]) simulate.Answer {
 	q.State.Remove(a.Workspace, a.Address)
-	return data(map[string]any{"success": true, "message": "The sender email has been deleted."})
+	return dataAnswer(map[string]any{"success": true, "message": "The sender email has been deleted."})
 }
 
 func updateSender(q *request) simulate.Answer {
-	var in struct {
+	var body struct {
 		Name       *string `json:"name"`
 		DailyLimit *int    `json:"daily_limit"`
 	}
-	if q.Decode(&in) != nil || in.DailyLimit != nil && *in.DailyLimit < 0 {
-		return invalid("daily_limit", "The daily limit field must be at least 0.")
+	if q.Decode(&body) != nil || body.DailyLimit != nil && *body.DailyLimit < 0 {
+		return invalidField("daily_limit", "The daily limit field must be at least 0.")
 	}
-	a := find(q)
+	a := findSender(q)
 	if a == nil {
 		return notFound
 	}
-	if in.Name != nil {
-		a.Doc.Name = *in.Name
+	if body.Name != nil {
+		a.Doc.Name = *body.Name
 	}
-	if in.DailyLimit != nil {
-		a.Doc.DailyLimit = *in.DailyLimit
+	if body.DailyLimit != nil {
+		a.Doc.DailyLimit = *body.DailyLimit
 	}
 	a.Doc.Updated = timestamp(q.Now)
-	return data(a.Doc.doc())
+	return dataAnswer(a.Doc.doc())
 }
 
 // createSender connects a mailbox by IMAP and SMTP password. Microsoft 365 mailboxes cannot be
 // connected in this way.
 func createSender(q *request) simulate.Answer {
-	var in map[string]any
-	_ = q.Decode(&in)
+	var body map[string]any
+	_ = q.Decode(&body)
 	for _, field := range []string{"name", "email", "password", "imap_server", "imap_port", "smtp_server", "smtp_port"} {
-		if in[field] == nil || in[field] == "" {
-			return invalid(field, "The "+strings.ReplaceAll(field, "_", " ")+" field is required.")
+		if body[field] == nil || body[field] == "" {
+			return invalidField(field, "The "+strings.ReplaceAll(field, "_", " ")+" field is required.")
 		}
 	}
-	address, _ := in["email"].(string)
+	address, _ := body["email"].(string)
 	if q.State.Find(q.Workspace, address) != nil {
-		return invalid("email", "The email has already been taken.")
+		return invalidField("email", "The email has already been taken.")
 	}
 	a := q.Account(q.Workspace, address, 0)
-	a.Name, _ = in["name"].(string)
+	a.Name, _ = body["name"].(string)
 	a.Type = "Inbox"
-	return data(a.doc())
+	return dataAnswer(a.doc())
 }
 
 // accessToken answers with the access token of the mailbox. The plugin must not call it.
 func accessToken(*request, *simulate.Account[sender]) simulate.Answer {
-	return data(map[string]string{"access_token": "simulated-mailbox-token"})
+	return dataAnswer(map[string]string{"access_token": "simulated-mailbox-token"})
 }
 
 // visibleWorkspaces returns the workspaces that the caller may read.
@@ -151,7 +153,7 @@ func visibleWorkspaces(q *request) []workspace {
 	})
 }
 
-func user(q *request) simulate.Answer {
+func getUser(q *request) simulate.Answer {
 	doc := map[string]any{
 		"id": 1, "name": "Olga Owner", "email": "owner@example.com", "created_at": "2025-04-14T16:59:21.000000Z",
 		"updated_at": "2025-04-14T16:59:21.000000Z", "workspace": nil,
@@ -161,7 +163,7 @@ func user(q *request) simulate.Answer {
 			doc["workspace"] = workspace
 		}
 	}
-	return data(doc)
+	return dataAnswer(doc)
 }
 
 func listWorkspaces(q *request) simulate.Answer {
@@ -174,7 +176,7 @@ func listWorkspaces(q *request) simulate.Answer {
 func getWorkspace(q *request) simulate.Answer {
 	for _, w := range visibleWorkspaces(q) {
 		if strconv.Itoa(w.ID) == q.Path("id") {
-			return data(w)
+			return dataAnswer(w)
 		}
 	}
 	return notFound
@@ -182,19 +184,19 @@ func getWorkspace(q *request) simulate.Answer {
 
 // switchWorkspace selects the workspace that all super-admin tokens use from now on.
 func switchWorkspace(q *request) simulate.Answer {
-	var in struct {
+	var body struct {
 		Team *int `json:"team_id"`
 	}
-	switch err := q.Decode(&in); {
+	switch err := q.Decode(&body); {
 	case !q.Key.isSuperAdmin():
 		return forbidden
-	case err != nil || in.Team == nil:
-		return invalid("team_id", "The team id field is required.")
+	case err != nil || body.Team == nil:
+		return invalidField("team_id", "The team id field is required.")
 	}
-	i := slices.IndexFunc(q.State.Vendor.Workspaces, func(w workspace) bool { return w.ID == *in.Team })
+	i := slices.IndexFunc(q.State.Vendor.Workspaces, func(w workspace) bool { return w.ID == *body.Team })
 	if i < 0 {
-		return invalid("team_id", "The selected team id is invalid.")
+		return invalidField("team_id", "The selected team id is invalid.")
 	}
-	q.State.Vendor.Active = *in.Team
-	return data(q.State.Vendor.Workspaces[i])
+	q.State.Vendor.Active = *body.Team
+	return dataAnswer(q.State.Vendor.Workspaces[i])
 }

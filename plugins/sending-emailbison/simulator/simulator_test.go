@@ -19,13 +19,13 @@ import (
 
 // client calls a simulator that runs on loopback.
 type client struct {
-	t     *testing.T
-	url   string
-	token string
-	page  bool // do not send "Accept: application/json"
+	t         *testing.T
+	url       string
+	token     string
+	asBrowser bool // do not send "Accept: application/json"
 }
 
-func open(t *testing.T, dir string) client {
+func openSimulator(t *testing.T, dir string) client {
 	t.Helper()
 	var inner http.Handler
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
@@ -51,7 +51,7 @@ func (c client) call(method, path string, in any) (status int, h http.Header, do
 		c.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	if !c.page {
+	if !c.asBrowser {
 		req.Header.Set("Accept", "application/json")
 	}
 	resp, err := httpClient.Do(req)
@@ -71,7 +71,7 @@ func (c client) control(method, path string, in any) {
 }
 
 func TestInvalidTokensAreRefused(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := openSimulator(t, t.TempDir())
 	if status, _, doc := s.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
 		t.Errorf("the owner of a valid token: %d %v", status, doc)
 	}
@@ -80,7 +80,7 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 	if status, _, doc := other.call("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
 		t.Errorf("a guess: %d %v", status, doc)
 	}
-	other.page = true
+	other.asBrowser = true
 	if status, h, _ := other.call("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
 		t.Errorf("a guess that asks for a page: %d %v", status, h)
 	}
@@ -91,32 +91,32 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 }
 
 func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := openSimulator(t, t.TempDir())
 	s.control("PUT", "/workspaces", []workspace{{1, "One"}, {2, "Two"}})
 	s.control("PUT", "/accounts/anna@a.example", map[string]any{})
 	s.control("PUT", "/tokens", map[string]any{"token": "1|a", "type": "super-admin"})
 	s.control("PUT", "/tokens", map[string]any{"token": "2|b", "type": "super-admin"})
-	a, b := s, s
-	a.token, b.token = "1|a", "2|b"
+	client1, client2 := s, s
+	client1.token, client2.token = "1|a", "2|b"
 	count := func(s client, path string) int {
 		_, _, doc := s.call("GET", path, nil)
 		return len(doc["data"].([]any))
 	}
-	if count(s, "/api/workspaces/v1.1") != 1 || count(a, "/api/workspaces/v1.1") != 2 || count(b, "/api/sender-emails") != 1 {
+	if count(s, "/api/workspaces/v1.1") != 1 || count(client1, "/api/workspaces/v1.1") != 2 || count(client2, "/api/sender-emails") != 1 {
 		t.Error("a token sees the wrong workspaces or accounts")
 	}
 	if status, _, _ := s.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
 		t.Errorf("an api-user switches: %d", status)
 	}
-	for _, in := range []map[string]int{{}, {"team_id": 9}} {
-		if status, _, doc := a.call("POST", "/api/workspaces/v1.1/switch-workspace", in); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
-			t.Errorf("%v: %d %v", in, status, doc)
+	for _, body := range []map[string]int{{}, {"team_id": 9}} {
+		if status, _, doc := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", body); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
+			t.Errorf("%v: %d %v", body, status, doc)
 		}
 	}
-	if status, _, _ := a.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
+	if status, _, _ := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
 		t.Errorf("switch: %d", status)
 	}
-	if count(b, "/api/sender-emails") != 0 || count(s, "/api/sender-emails") != 1 {
+	if count(client2, "/api/sender-emails") != 0 || count(s, "/api/sender-emails") != 1 {
 		t.Error("the other super-admin did not switch, or the api-user did")
 	}
 	if status, _, _ := s.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
@@ -125,7 +125,7 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 }
 
 func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := openSimulator(t, t.TempDir())
 	complete := map[string]any{"name": "Anna", "email": "anna@a.example", "password": "p", "imap_server": "i", "imap_port": 993, "smtp_server": "s", "smtp_port": 587}
 	if status, _, doc := s.call("POST", "/api/sender-emails/imap-smtp", map[string]any{"name": "Anna"}); status != 422 || doc["errors"].(map[string]any)["email"] == nil {
 		t.Errorf("missing fields: %d %v", status, doc)
@@ -157,7 +157,7 @@ func TestSendersAreCreatedChangedAndDeleted(t *testing.T) {
 }
 
 func TestListsHavePagesOfFifteen(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := openSimulator(t, t.TempDir())
 	for i := range 16 {
 		s.control("PUT", "/accounts/user"+strconv.Itoa(i)+"@a.example", map[string]any{"status": "Not connected"})
 	}
@@ -167,8 +167,8 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 		if len(doc["data"].([]any)) != want || meta["per_page"] != 15.0 || h.Get("X-RateLimit-Limit") != "3000" {
 			t.Errorf("%s: %v %v", query, len(doc["data"].([]any)), meta)
 		}
-		if more := doc["links"].(map[string]any)["next"] != nil; more != (meta["current_page"].(float64) < meta["last_page"].(float64)) {
-			t.Errorf("%s: next %v", query, more)
+		if hasMore := doc["links"].(map[string]any)["next"] != nil; hasMore != (meta["current_page"].(float64) < meta["last_page"].(float64)) {
+			t.Errorf("%s: next %v", query, hasMore)
 		}
 	}
 	s.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
@@ -185,21 +185,21 @@ func TestRateLimitOfTheInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		call := func() *httptest.ResponseRecorder {
-			out := httptest.NewRecorder()
-			h.ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/api/users", nil))
-			return out
+			recorder := httptest.NewRecorder()
+			h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/api/users", nil))
+			return recorder
 		}
 		for range rate.Calls {
 			if call().Code == 429 {
 				t.Fatal("throttled below the limit")
 			}
 		}
-		if out := call(); out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
-			t.Errorf("%d %v", out.Code, out.Header())
+		if answer := call(); answer.Code != 429 || answer.Header().Get("Retry-After") != "60" || answer.Header().Get("X-RateLimit-Remaining") != "0" {
+			t.Errorf("%d %v", answer.Code, answer.Header())
 		}
 		time.Sleep(time.Minute)
-		if out := call(); out.Code == 429 || out.Header().Get("X-RateLimit-Remaining") != "2999" {
-			t.Errorf("in the next window: %d %v", out.Code, out.Header())
+		if answer := call(); answer.Code == 429 || answer.Header().Get("X-RateLimit-Remaining") != "2999" {
+			t.Errorf("in the next window: %d %v", answer.Code, answer.Header())
 		}
 	})
 }
@@ -208,10 +208,10 @@ func TestRateLimitOfTheInstance(t *testing.T) {
 // accounts survive a restart.
 func TestUploaderConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openSimulator(t, dir)
 	s.control("PUT", "/accounts/bob@a.example", map[string]any{"status": "Not connected"})
 	for _, address := range []string{"bob@a.example", "carl@a.example"} {
-		resp, err := http.PostForm(s.url+connect, url.Values{"username": {address}, "decision": {"accept"}})
+		resp, err := http.PostForm(s.url+connectPath, url.Values{"username": {address}, "decision": {"accept"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,11 +219,11 @@ func TestUploaderConnectsMailboxes(t *testing.T) {
 			t.Errorf("the form answers %d", resp.StatusCode)
 		}
 	}
-	s = open(t, dir)
+	s = openSimulator(t, dir)
 	_, _, doc := s.call("GET", "/api/sender-emails?search=@a.example", nil)
-	all := doc["data"].([]any)
-	if len(all) != 2 || all[0].(map[string]any)["status"] != "Connected" || all[1].(map[string]any)["email"] != "carl@a.example" {
-		t.Errorf("after a restart: %v", all)
+	list := doc["data"].([]any)
+	if len(list) != 2 || list[0].(map[string]any)["status"] != "Connected" || list[1].(map[string]any)["email"] != "carl@a.example" {
+		t.Errorf("after a restart: %v", list)
 	}
 	s.control("DELETE", "/accounts/carl@a.example", nil)
 	if status, _, _ := s.call("DELETE", "/_control/accounts/carl@a.example", nil); status != 404 {

@@ -149,26 +149,26 @@ type accountChange struct {
 	Reconnecting bool `json:"reconnecting"`
 }
 
-// apply creates or changes the account in the state.
-func (c accountChange) apply(q *request) {
+// applyTo creates or changes the account in the state.
+func (c accountChange) applyTo(q *request) {
 	workspace := cmp.Or(c.Workspace, Workspace)
 	workspaceOf(q, workspace)
 	target := q.Account(workspace, c.Email, 0)
 	if c.Name != "" {
 		target.setName(c.Name)
 	}
-	set(&target.Status, c.Status)
-	set(&target.SetupPending, c.SetupPending)
-	set(&target.ProviderCode, c.ProviderCode)
+	setIfPresent(&target.Status, c.Status)
+	setIfPresent(&target.SetupPending, c.SetupPending)
+	setIfPresent(&target.ProviderCode, c.ProviderCode)
 	if c.AutofixFailed != nil || c.Reconnecting {
 		target.AutofixFailed = c.AutofixFailed
 	}
 }
 
-// set copies *from to *to, unless from is nil.
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
+// setIfPresent copies *value to *target, unless value is nil.
+func setIfPresent[T any](target, value *T) {
+	if value != nil {
+		*target = *value
 	}
 }
 
@@ -176,7 +176,7 @@ func putAccount(q *request) (any, error) {
 	var c accountChange
 	err := q.Read(&c)
 	c.Email = q.Path("address")
-	c.apply(q)
+	c.applyTo(q)
 	return nil, err
 }
 
@@ -184,7 +184,7 @@ func putAccounts(q *request) (any, error) {
 	var list []accountChange
 	err := q.Read(&list)
 	for _, c := range list {
-		c.apply(q)
+		c.applyTo(q)
 	}
 	return nil, err
 }

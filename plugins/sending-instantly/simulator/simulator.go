@@ -26,9 +26,9 @@ import (
 const (
 	// Key is an API key with all scopes in the first workspace. Workspace is the id of that
 	// workspace.
-	Key       = "simulated-instantly-key"
-	Workspace = "019ffad2-5cac-7fb9-a336-000000000001"
-	authorize = "/common/oauth2/v2.0/authorize" // the path of the sign-in page, as at Microsoft
+	Key           = "simulated-instantly-key"
+	Workspace     = "019ffad2-5cac-7fb9-a336-000000000001"
+	authorizePath = "/common/oauth2/v2.0/authorize" // the path of the sign-in page, as at Microsoft
 )
 
 type (
@@ -70,7 +70,7 @@ var platform = simulate.Platform[key, account, extra]{
 	NewAccount:   newAccount,
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
 	WorkspaceOf:  func(*account) int { return 0 }, // control calls see the accounts of all workspaces
-	Page:         simulate.Page{Path: authorize, Operation: "authorize", ClosedStatus: http.StatusGone},
+	Page:         simulate.Page{Path: authorizePath, Operation: "authorize", ClosedStatus: http.StatusGone},
 	SignedIn: func(q *request, in, address string) {
 		attach(q, in, address, simulate.DisplayName(address))
 	},
@@ -143,11 +143,11 @@ type behaviour struct {
 
 // workspaceOf returns the workspace with an id. It creates the workspace if it does not exist.
 func workspaceOf(q *request, id string) *workspace {
-	all := q.State.Vendor.Workspaces
-	if all[id] == nil {
-		all[id] = &workspace{Name: "Workspace", Created: q.Now}
+	workspaces := q.State.Vendor.Workspaces
+	if workspaces[id] == nil {
+		workspaces[id] = &workspace{Name: "Workspace", Created: q.Now}
 	}
-	return all[id]
+	return workspaces[id]
 }
 
 // refuse returns Instantly's error envelope.

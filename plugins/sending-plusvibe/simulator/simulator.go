@@ -101,7 +101,7 @@ type customer struct {
 	Password   string               `json:"partner_password"`
 }
 
-func (c customer) reaches(id string) bool {
+func (c customer) hasAccessTo(id string) bool {
 	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
 }
 
@@ -231,7 +231,7 @@ func listAccounts(req *request) simulate.Answer {
 	skip, okSkip := req.Number("skip", 0)
 	limit, okLimit := req.Number("limit", 100)
 	switch {
-	case !req.Key.reaches(req.Query("workspace_id")):
+	case !req.Key.hasAccessTo(req.Query("workspace_id")):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
 	case !okSkip, !okLimit, limit < 1, limit > 1000:
 		return refuse(http.StatusBadRequest, "Invalid paging")
@@ -256,7 +256,7 @@ func deleteAccount(q *request) simulate.Answer {
 	switch {
 	case q.State.Vendor.DeletePath != deletePath:
 		return notFound(q)
-	case q.Decode(&body) != nil || !q.Key.reaches(body.Workspace):
+	case q.Decode(&body) != nil || !q.Key.hasAccessTo(body.Workspace):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
 	case !q.State.Remove(body.Workspace, body.Email):
 		return refuse(http.StatusNotFound, "Email account not found")
@@ -267,7 +267,7 @@ func deleteAccount(q *request) simulate.Answer {
 // startOAuth answers with a sign-in link, in the JSON member that LinkAt names. PlusVibe does not
 // document how long the link is valid.
 func startOAuth(q *request) simulate.Answer {
-	if !q.Key.reaches(q.Workspace) {
+	if !q.Key.hasAccessTo(q.Workspace) {
 		return refusePartner("Invalid workspace_id")
 	}
 	_, link := q.StartSignIn(q.Workspace, 10*time.Minute)

@@ -193,17 +193,17 @@ func listSenders(req *request) simulate.Answer {
 }
 
 // slicePage returns the page of senders for skip and limit.
-func (b behaviour) slicePage(all []*sender, skip, limit int) []*sender {
+func (b behaviour) slicePage(senders []*sender, skip, limit int) []*sender {
 	switch b.Skip {
 	case "page":
 		skip *= limit
 	case "ignored":
 		skip = 0
 	}
-	if skip >= len(all) && len(all) > 0 && b.PastEnd == "repeat" {
-		skip = (len(all) - 1) / limit * limit
+	if skip >= len(senders) && len(senders) > 0 && b.PastEnd == "repeat" {
+		skip = (len(senders) - 1) / limit * limit
 	}
-	return simulate.Slice(all, skip, limit)
+	return simulate.Slice(senders, skip, limit)
 }
 
 // format returns a page in the form that the setting Shape selects.

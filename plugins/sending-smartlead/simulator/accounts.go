@@ -89,7 +89,7 @@ func listAccounts(req *request) simulate.Answer {
 	}
 	found := []map[string]any{}
 	for _, a := range req.Visible(req.Workspace) {
-		if a.matches(req.Query) {
+		if a.matchesFilters(req.Query) {
 			found = append(found, a.doc(req.State.Vendor.Quirks))
 		}
 	}
@@ -100,8 +100,8 @@ func listAccounts(req *request) simulate.Answer {
 	return simulate.OK(found)
 }
 
-// matches reports whether an account matches the filters of a list.
-func (a account) matches(filter func(string) string) bool {
+// matchesFilters reports whether an account matches the filters of a list.
+func (a account) matchesFilters(filter func(string) string) bool {
 	name, client, esp, smtp := strings.ToLower(filter("username")), filter("client_id"), filter("esp"), filter("isSmtpSuccess")
 	switch {
 	case name != "" && !strings.Contains(strings.ToLower(a.Username), name) && !strings.Contains(strings.ToLower(a.FromEmail), name):
@@ -116,8 +116,8 @@ func (a account) matches(filter func(string) string) bool {
 	return true
 }
 
-// find returns the caller's account whose id is in the path, or nil.
-func find(q *request) *simulate.Account[account] {
+// findAccount returns the caller's account whose id is in the path, or nil.
+func findAccount(q *request) *simulate.Account[account] {
 	for _, a := range q.State.Accounts {
 		if a.Workspace == q.Workspace && strconv.Itoa(a.Doc.ID) == q.Path("id") {
 			return a
@@ -129,9 +129,9 @@ func find(q *request) *simulate.Account[account] {
 // getAccount answers with an account. The answer contains members that lists omit, such as the
 // password in plain text.
 func getAccount(q *request) simulate.Answer {
-	a := find(q)
+	a := findAccount(q)
 	if a == nil {
-		return coded(http.StatusNotFound, "NOT_FOUND", "Email account not found")
+		return errorWithCode(http.StatusNotFound, "NOT_FOUND", "Email account not found")
 	}
 	doc := a.Doc.doc(q.State.Vendor.Quirks)
 	doc["user_id"], doc["password"], doc["signature"] = a.Doc.UserID, fmt.Sprintf("simulated-password-of-%d", a.Doc.ID), ""
@@ -143,7 +143,7 @@ func getAccount(q *request) simulate.Answer {
 
 func deleteAccount(q *request) simulate.Answer {
 	id, _ := strconv.Atoi(q.Path("id"))
-	a := find(q)
+	a := findAccount(q)
 	if a == nil {
 		return simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{
 			"ok": false, "message": "Email account not found!", "errorCode": "ACCOUNT_NOT_FOUND", "emailAccountId": id,
@@ -155,22 +155,22 @@ func deleteAccount(q *request) simulate.Answer {
 
 // suspend suspends an account on PUT and resumes it on DELETE.
 func suspend(q *request) simulate.Answer {
-	a := find(q)
+	a := findAccount(q)
 	if a == nil {
-		return fail(http.StatusBadRequest, "Email account not found")
+		return errorAnswer(http.StatusBadRequest, "Email account not found")
 	}
 	a.Doc.Suspended = q.HTTP.Method == http.MethodPut
 	return simulate.OK(map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": q.Path("id"), "isSuspended": a.Doc.Suspended}})
 }
 
 func listClients(q *request) simulate.Answer {
-	all := []client{}
+	clients := []client{}
 	for _, c := range q.State.Vendor.Clients {
 		if c.UserID == q.Key.UserID {
-			all = append(all, c)
+			clients = append(clients, c)
 		}
 	}
-	return simulate.OK(map[string]any{"ok": true, "data": all})
+	return simulate.OK(map[string]any{"ok": true, "data": clients})
 }
 
 // saveOAuthRequest is the body of save-oauth.
@@ -199,7 +199,7 @@ func saveOAuth(q *request) simulate.Answer {
 		return badRequest("the body is not JSON")
 	}
 	if problem := in.problem(); problem != "" {
-		return invalid(problem)
+		return invalidValue(problem)
 	}
 	if t := in.Token; t.TokenType != "Bearer" || time.UnixMilli(t.ExpiryDate).Before(q.Now) {
 		return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]any{"ok": false, "message": "Invalid or expired OAuth token"}}

@@ -14,7 +14,7 @@ import (
 func (c testClient) connectMailbox(address string) int {
 	c.t.Helper()
 	form := url.Values{"username": {address}, "decision": {"accept"}}
-	req := httptest.NewRequest(http.MethodPost, connect, strings.NewReader(form.Encode()))
+	req := httptest.NewRequest(http.MethodPost, connectPath, strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	answer := httptest.NewRecorder()
 	c.handler.ServeHTTP(answer, req)
@@ -25,14 +25,14 @@ func (c testClient) connectMailbox(address string) int {
 // accounts survive a restart.
 func TestDashboardConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openSimulator(t, dir)
 	if status := s.connectMailbox("bob@a.example"); status != 200 {
 		t.Errorf("the form answers %d", status)
 	}
 	s.call("PUT", "/_control/accounts/bob@a.example", map[string]any{"is_smtp_success": false})
-	s = open(t, dir)
+	s = openSimulator(t, dir)
 	_, _, doc := s.api("GET", "/email-accounts", nil)
-	if all := doc.([]any); len(all) != 1 || all[0].(map[string]any)["from_email"] != "bob@a.example" || all[0].(map[string]any)["is_smtp_success"] != false {
+	if list := doc.([]any); len(list) != 1 || list[0].(map[string]any)["from_email"] != "bob@a.example" || list[0].(map[string]any)["is_smtp_success"] != false {
 		t.Fatalf("after a restart: %v", doc)
 	}
 	s.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 20})
@@ -55,7 +55,7 @@ func TestDashboardConnectsMailboxes(t *testing.T) {
 }
 
 func TestPlannedFaultsHaveSmartleadsErrorFormats(t *testing.T) {
-	s := open(t, t.TempDir())
+	s := openSimulator(t, t.TempDir())
 	plan := func(status, wait int) {
 		s.call("POST", "/_control/faults", map[string]any{"kind": "status", "status": status, "retry_after": wait, "times": 1})
 	}
