@@ -28,9 +28,9 @@ var mailboxProperties = []string{
 	"RecipientTypeDetails", "AccountDisabled", "WhenMailboxCreated",
 }
 
-// shared reports whether the row is a shared mailbox with an address. The check is needed because
-// the server could have ignored the filter.
-func (r mailboxRow) shared() bool {
+// isSharedMailbox reports whether the row is a shared mailbox with an address. The check is needed
+// because the server could have ignored the filter.
+func (r mailboxRow) isSharedMailbox() bool {
 	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
 }
 
@@ -48,13 +48,13 @@ func (c *tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error
 		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
 		Parameters: map[string]any{"ResultSize": exchange.Unlimited, "RecipientTypeDetails": []string{exchange.SharedMailbox}},
 	})
-	var out []mailbox.Platform
+	var mailboxes []mailbox.Platform
 	for _, r := range rows {
-		if r.shared() {
-			out = append(out, r.toPort())
+		if r.isSharedMailbox() {
+			mailboxes = append(mailboxes, r.toPort())
 		}
 	}
-	return out, err
+	return mailboxes, err
 }
 
 // Mailbox implements sdk.MailTenant.
@@ -74,7 +74,7 @@ func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (fo
 		return mailbox.Platform{}, false, err
 	}
 	for _, r := range rows {
-		if r.shared() && equalFold(string(r.Primary), address) {
+		if r.isSharedMailbox() && equalFold(string(r.Primary), address) {
 			return r.toPort(), false, nil
 		}
 	}

@@ -75,10 +75,10 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !isGraph {
 		return v.next.RoundTrip(r)
 	}
-	what := r.Method + " " + path
+	label := r.Method + " " + path
 	operation := v.operation(r.Method, path)
 	if operation == nil {
-		v.t.Errorf("%s is not in the description", what)
+		v.t.Errorf("%s is not in the description", label)
 		return v.next.RoundTrip(r)
 	}
 	var sent []byte
@@ -87,7 +87,7 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	if err := checkRequest(operation, r, sent); err != nil {
-		v.t.Errorf("%s: %v", what, err)
+		v.t.Errorf("%s: %v", label, err)
 	}
 	resp, err := v.next.RoundTrip(r)
 	if err != nil {
@@ -99,7 +99,7 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	if err := checkAnswer(operation, resp.StatusCode, body); err != nil {
-		v.t.Errorf("%s: answer %d: %v", what, resp.StatusCode, err)
+		v.t.Errorf("%s: answer %d: %v", label, resp.StatusCode, err)
 	}
 	return resp, nil
 }
@@ -177,8 +177,8 @@ func hasProperty(schema *openapi3.Schema, name string) bool {
 	if schema.Properties[name] != nil {
 		return true
 	}
-	for _, part := range schema.AllOf {
-		if hasProperty(part.Value, name) {
+	for _, element := range schema.AllOf {
+		if hasProperty(element.Value, name) {
 			return true
 		}
 	}

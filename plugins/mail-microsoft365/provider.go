@@ -116,8 +116,8 @@ func (t *tenantTimes) record(id tenant.GUID, now time.Time) {
 	t.at[id] = now
 }
 
-// within reports whether the recorded time of the tenant is less than age before now.
-func (t *tenantTimes) within(id tenant.GUID, now time.Time, age time.Duration) bool {
+// wasRecordedWithin reports whether the recorded time of the tenant is less than age before now.
+func (t *tenantTimes) wasRecordedWithin(id tenant.GUID, now time.Time, age time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at, ok := t.at[id]

@@ -87,14 +87,14 @@ func (env *testEnv) calls(t conformance.T) map[string]int {
 	t.Helper()
 	var list []struct{ Method, Path, Operation string }
 	env.Control(t, http.MethodGet, "/calls", nil, &list)
-	out := map[string]int{}
+	counts := map[string]int{}
 	for _, c := range list {
 		if c.Operation != "" {
-			out[c.Operation]++
+			counts[c.Operation]++
 		}
-		out[c.Method+" "+c.Path]++
+		counts[c.Method+" "+c.Path]++
 	}
-	return out
+	return counts
 }
 
 func (env *testEnv) injectFault(t conformance.T, f options) {

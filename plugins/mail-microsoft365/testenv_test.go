@@ -79,10 +79,10 @@ func newTestEnvWith(t conformance.T, newPlatform func(sdk.Connection) sdk.MailPl
 }
 
 // control calls the simulator's control interface.
-func (env *testEnv) control(t conformance.T, method, path string, body any) (out map[string]any) {
+func (env *testEnv) control(t conformance.T, method, path string, body any) (values map[string]any) {
 	t.Helper()
-	env.Control(t, method, path, body, &out)
-	return out
+	env.Control(t, method, path, body, &values)
+	return values
 }
 
 // TestContract runs the contract suite of a mail platform with the plugin and its simulator.

@@ -243,11 +243,11 @@ func TestSentReadsUnusualRows(t *testing.T) {
 		if page.Next == "" {
 			continue
 		}
-		again, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
+		repeated, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
 		if len(tt.rows) > len(full) {
 			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
-		} else if err != nil || again.Next != "" {
-			t.Errorf("%s, continued: %q, %v", name, again.Next, err)
+		} else if err != nil || repeated.Next != "" {
+			t.Errorf("%s, continued: %q, %v", name, repeated.Next, err)
 		}
 	}
 	fake.answers[exchange.GetMessageTrace] = `{"value":[]}`

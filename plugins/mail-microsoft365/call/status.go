@@ -82,13 +82,13 @@ func IsDenied(err error) bool {
 // Cause joins error codes and type names to a cause for logs. It omits parts that do not look like
 // a code, because they may be messages with customer data.
 func Cause(parts ...string) string {
-	var kept []string
+	var result []string
 	for _, p := range parts {
 		if p != "" && len(p) <= 80 && strings.Trim(p, codeCharacters) == "" {
-			kept = append(kept, p)
+			result = append(result, p)
 		}
 	}
-	return strings.Join(kept, " ")
+	return strings.Join(result, " ")
 }
 
 const codeCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"

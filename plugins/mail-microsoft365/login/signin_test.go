@@ -122,8 +122,8 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 func TestForgedIDTokensAreRefused(t *testing.T) {
 	fake, other := newFakeLogin(t), newFakeLogin(t)
 	other.key = newKey()
-	good := fake.idToken(nil)
-	parts := strings.Split(good, ".")
+	validToken := fake.idToken(nil)
+	parts := strings.Split(validToken, ".")
 	for name, token := range map[string]string{
 		"another key":  other.idToken(map[string]any{"iss": fake.url + "/" + string(guid) + "/v2.0"}),
 		"no signature": parts[0] + "." + parts[1] + ".",

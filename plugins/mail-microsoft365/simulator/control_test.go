@@ -19,7 +19,7 @@ import (
 func TestControlCreatesAndListsTenants(t *testing.T) {
 	s := startSimulator(t)
 	a := s.control("POST", "/tenants", jsonObject{"name": "Fabrikam Outreach"})
-	id, admin := a.at("tenant_id").(string), a.at("admin").(string)
+	id, admin := a.valueAt("tenant_id").(string), a.valueAt("admin").(string)
 	if len(a.body) != 2 || !regexp.MustCompile(`^[0-9a-f-]{36}$`).MatchString(id) ||
 		!regexp.MustCompile(`^admin@fabrikamoutreach\d+\.onmicrosoft\.com$`).MatchString(admin) {
 		t.Errorf("%s", a.raw)
@@ -92,7 +92,7 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
-			if text, _ := a.at("error").(string); a.status != tt.status || text == "" {
+			if text, _ := a.valueAt("error").(string); a.status != tt.status || text == "" {
 				t.Errorf("%d %s", a.status, a.raw)
 			}
 		})

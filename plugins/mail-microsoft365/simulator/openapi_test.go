@@ -143,8 +143,8 @@ func propertyOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	if p := schema.Properties[name]; p != nil {
 		return p.Value
 	}
-	for _, part := range schema.AllOf {
-		if p := propertyOf(part.Value, name); p != nil {
+	for _, element := range schema.AllOf {
+		if p := propertyOf(element.Value, name); p != nil {
 			return p
 		}
 	}

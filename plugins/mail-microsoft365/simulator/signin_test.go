@@ -23,10 +23,10 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 	verifier := provider.Verifier(&oidc.Config{ClientID: s.ready.Settings["client_id"]})
 	for _, round := range []string{"first key", "rotated key"} {
 		answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil)
-		if answer.status != http.StatusOK || answer.at("token_type") != "Bearer" || answer.at("scope") != "openid profile" {
+		if answer.status != http.StatusOK || answer.valueAt("token_type") != "Bearer" || answer.valueAt("scope") != "openid profile" {
 			t.Fatalf("%s: %d %s", round, answer.status, answer.raw)
 		}
-		token, err := verifier.Verify(t.Context(), answer.at("id_token").(string))
+		token, err := verifier.Verify(t.Context(), answer.valueAt("id_token").(string))
 		if err != nil {
 			t.Fatalf("%s: %v", round, err)
 		}
@@ -64,7 +64,7 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 			if strings.HasSuffix(user, "@") {
 				user += testTenant.initialDomain()
 			}
-			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).at("id_token").(string))
+			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).valueAt("id_token").(string))
 			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
 				t.Errorf("idp: %v", idp)
 			}
@@ -110,7 +110,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			}
 			testTenant.control("POST", "/clock", jsonObject{"advance": tt.late})
 			answer := testTenant.redeem(code, tt.form)
-			if answer.status != tt.status || tt.number != 0 && answer.at("error_codes", 0) != tt.number {
+			if answer.status != tt.status || tt.number != 0 && answer.valueAt("error_codes", 0) != tt.number {
 				t.Errorf("%d %s", answer.status, answer.raw)
 			}
 			if tt.twice {
@@ -196,12 +196,12 @@ func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
 	s := startSimulator(t)
 	login := s.ready.Settings["login_url"]
 	answer := s.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
-	if answer.at("issuer") != login+"/{tenantid}/v2.0" || answer.at("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
+	if answer.valueAt("issuer") != login+"/{tenantid}/v2.0" || answer.valueAt("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
 		t.Errorf("%s", answer.raw)
 	}
 	keys := s.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
 	for _, name := range []string{"kid", "x5t", "n", "e", "x5c", "issuer"} {
-		if keys.at("keys", 0, name) == nil {
+		if keys.valueAt("keys", 0, name) == nil {
 			t.Errorf("the key has no %s: %s", name, keys.raw)
 		}
 	}
