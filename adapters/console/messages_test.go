@@ -47,13 +47,13 @@ func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
 		Facts:   knownPlatform{platform.Facts{Withdrawal: "Delete the application at Acme.", LeftRules: "Open Acme's rules.", ApplicationField: "client_id"}},
 		Setting: func(name string) string { return set[name] },
 	}}
-	left := c.removal(httptest.NewRequest("GET", "/", nil))
+	removal := c.removal(httptest.NewRequest("GET", "/", nil))
 	for page, wants := range map[string][]string{
 		"connected": {"Example GmbH is connected", "Delete the application at Acme.", "<strong>Acme &amp; mailer</strong>", "4711-id", "mail flow rules stay", "Open Acme&#39;s rules.", "<code>" + sendlimit.RulePrefix + "</code>"},
 		"cancelled": {"Nothing was connected", "<strong>Acme &amp; mailer</strong>", "4711-id", "no mail flow rules"},
 	} {
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, left, sendlimit.RulePrefix, tenants.Origin{}})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, removal, sendlimit.RulePrefix, tenants.Origin{}})
 		for _, want := range wants {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("the page %s lacks %q:\n%s", page, want, w.Body.String())

@@ -36,8 +36,8 @@ type fixture struct {
 	wait time.Duration
 }
 
-// standard is the zone of most tests.
-const standard = `
+// standardZone is the zone of most tests.
+const standardZone = `
 example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
@@ -108,21 +108,21 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 	}
 }
 
-// hang is how long a test waits for an event. It is exceeded only if something hangs.
-const hang = 4 * time.Minute
+// hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
+const hangTimeout = 4 * time.Minute
 
-// brief is the timeout of a question in tests with a server that never answers. The other servers
-// must be able to answer within this time.
-const brief = time.Second
+// shortTimeout is the timeout of a question in tests with a server that never answers. The other
+// servers must be able to answer within this time.
+const shortTimeout = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
 func (f *fixture) reader() *dnsresolver.Reader {
-	wait := cmp.Or(f.wait, hang)
+	wait := cmp.Or(f.wait, hangTimeout)
 	return dnsresolver.New(dnsresolver.Options{
 		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", f.port)},
 		Port:         f.port,
 		AllowPrivate: true,
-		Timeout:      hang,
+		Timeout:      hangTimeout,
 		UDPTimeout:   wait,
 		TCPTimeout:   wait,
 	})
@@ -139,9 +139,9 @@ func (f *fixture) read(name string) dns.ZoneRead {
 
 // recordServer answers from a list of records and counts the questions.
 type recordServer struct {
-	mu      sync.Mutex
-	records []wire.RR
-	asked   map[string]int
+	mu             sync.Mutex
+	records        []wire.RR
+	questionCounts map[string]int
 	// refersOnly makes the server answer with referrals, like a server of the parent zone. The
 	// server answers SERVFAIL for failName. change is applied to each answer.
 	refersOnly bool
@@ -151,7 +151,7 @@ type recordServer struct {
 
 func newServer(t contract.T, records string) *recordServer {
 	t.Helper()
-	s := &recordServer{asked: map[string]int{}}
+	s := &recordServer{questionCounts: map[string]int{}}
 	z := wire.NewZoneParser(strings.NewReader(records), "", "")
 	for rr, ok := z.Next(); ok; rr, ok = z.Next() {
 		s.records = append(s.records, rr)
@@ -168,7 +168,7 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name, qtype := q.Question[0].Name, q.Question[0].Qtype
-	s.asked[strings.ToLower(name)+" "+wire.TypeToString[qtype]]++
+	s.questionCounts[strings.ToLower(name)+" "+wire.TypeToString[qtype]]++
 	m := new(wire.Msg)
 	m.SetReply(q)
 	m.Authoritative = true
@@ -250,13 +250,13 @@ func (s *recordServer) answerNegative(m *wire.Msg, name string) {
 func (s *recordServer) count(question string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[question]
+	return s.questionCounts[question]
 }
 
 func (s *recordServer) counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.asked)
+	return maps.Clone(s.questionCounts)
 }
 
 // replace replaces the records.

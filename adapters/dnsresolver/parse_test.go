@@ -65,11 +65,11 @@ func TestGlueIsUsedOnlyInsideTheZone(t *testing.T) {
 }
 
 func TestTXTEscapesAreDecoded(t *testing.T) {
-	for in, want := range map[string]string{
+	for escaped, want := range map[string]string{
 		`plain`: "plain", `a\"b`: `a"b`, `a\\b`: `a\b`, `\065\010`: "A\n", `\255`: "\xff", `\999`: "999", `end\`: `end\`,
 	} {
-		if got := txtContent([]string{in}); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
+		if got := txtContent([]string{escaped}); got != want {
+			t.Errorf("%q: got %q, want %q", escaped, got, want)
 		}
 	}
 }
@@ -92,8 +92,8 @@ func TestTXTContentSurvivesARoundTrip(t *testing.T) {
 		raw := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "raw")
 		rr := &wire.TXT{Hdr: wire.RR_Header{Name: "t.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}}
 		rdata := []byte{}
-		for part := range slices.Chunk(raw, 255) {
-			rdata = append(append(rdata, byte(len(part))), part...)
+		for chunk := range slices.Chunk(raw, 255) {
+			rdata = append(append(rdata, byte(len(chunk))), chunk...)
 		}
 		if len(raw) == 0 {
 			rdata = []byte{0}
@@ -116,11 +116,11 @@ func TestTXTContentSurvivesARoundTrip(t *testing.T) {
 
 func hexOf(b []byte) string {
 	const digits = "0123456789abcdef"
-	out := make([]byte, 0, 2*len(b))
+	encoded := make([]byte, 0, 2*len(b))
 	for _, c := range b {
-		out = append(out, digits[c>>4], digits[c&15])
+		encoded = append(encoded, digits[c>>4], digits[c&15])
 	}
-	return string(out)
+	return string(encoded)
 }
 
 // TestMergedSetsAreTheIntersection checks that the result has exactly the values that all servers

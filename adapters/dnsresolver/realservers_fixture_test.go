@@ -46,15 +46,15 @@ func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
 		Records []record `json:"records"`
 	}
 	var sets []*rrset
-	at := map[string]*rrset{}
+	setByKey := map[string]*rrset{}
 	for _, rr := range records {
 		h := rr.Header()
 		k := h.Name + wire.TypeToString[h.Rrtype]
-		if at[k] == nil {
-			at[k] = &rrset{Name: h.Name, Type: wire.TypeToString[h.Rrtype], TTL: h.Ttl}
-			sets = append(sets, at[k])
+		if setByKey[k] == nil {
+			setByKey[k] = &rrset{Name: h.Name, Type: wire.TypeToString[h.Rrtype], TTL: h.Ttl}
+			sets = append(sets, setByKey[k])
 		}
-		at[k].Records = append(at[k].Records, record{strings.TrimPrefix(rr.String(), h.String())})
+		setByKey[k].Records = append(setByKey[k].Records, record{strings.TrimPrefix(rr.String(), h.String())})
 	}
 	body, err := json.Marshal(map[string]any{"name": zone + ".", "kind": "Native", "nameservers": []string{}, "soa_edit_api": "", "rrsets": sets})
 	if err != nil {
@@ -105,19 +105,19 @@ func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 
 // forwardTo returns a handler that forwards questions to a real server and returns its answer
 // unchanged. It is needed because all servers of a fixture share one port.
-func forwardTo(to string) wire.Handler {
+func forwardTo(address string) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		packet, err := q.Pack()
 		if err != nil {
 			return
 		}
 		network := w.RemoteAddr().Network()
-		conn, err := net.DialTimeout(network, to, hang)
+		conn, err := net.DialTimeout(network, address, hangTimeout)
 		if err != nil {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		_ = conn.SetDeadline(time.Now().Add(hang))
+		_ = conn.SetDeadline(time.Now().Add(hangTimeout))
 		if network == "tcp" {
 			packet = append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
 		}

@@ -105,16 +105,16 @@ func TestConcurrentCallsStartOneProcess(t *testing.T) {
 	if s := h.Status()[0]; s.State != pluginhost.Idle || s.PID != 0 {
 		t.Fatalf("before the first call: %+v", s)
 	}
-	var all sync.WaitGroup
+	var running sync.WaitGroup
 	for range 20 {
-		all.Go(func() {
+		running.Go(func() {
 			d, err := h.Describe(t.Context(), "puppet")
 			if err != nil || d.Title != "Puppet" || d.Fields[0].Name != "do" || d.Budgets[0].Window != time.Second {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		})
 	}
-	all.Wait()
+	running.Wait()
 	if s := h.Status()[0]; s.State != pluginhost.Running || s.Starts != 1 {
 		t.Fatalf("after 20 concurrent calls: %+v", s)
 	}

@@ -197,8 +197,8 @@ func TestUpgradeKeepsTheOldFile(t *testing.T) {
 			t.Fatalf("%s: %+v %v", version, got, err)
 		}
 		previous = got.File
-		if again, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || again.Change != pluginhost.Unchanged {
-			t.Fatalf("%s again: %+v %v", version, again, err)
+		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || repeated.Change != pluginhost.Unchanged {
+			t.Fatalf("%s again: %+v %v", version, repeated, err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))

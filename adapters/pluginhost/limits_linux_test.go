@@ -27,19 +27,19 @@ import (
 // affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
-	first, other := processID(t, h, "eats"), processID(t, h, "other")
+	firstPID, otherPID := processID(t, h, "eats"), processID(t, h, "other")
 	if _, err := tenantOf(h, "eats", "eat memory").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
 		t.Fatalf("got %v", err)
 	}
-	waitForExit(t, first, testTimeout)
-	if again := processID(t, h, "eats"); again == first {
-		t.Errorf("the process %d still runs", first)
+	waitForExit(t, firstPID, testTimeout)
+	if secondPID := processID(t, h, "eats"); secondPID == firstPID {
+		t.Errorf("the process %d still runs", firstPID)
 	}
-	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, first)) != 1 {
+	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, firstPID)) != 1 {
 		t.Errorf("the log does not report the exit:\n%s", logged)
 	}
-	if pid := processID(t, h, "other"); pid != other {
-		t.Errorf("the other plugin has process %d, before %d", pid, other)
+	if pid := processID(t, h, "other"); pid != otherPID {
+		t.Errorf("the other plugin has process %d, before %d", pid, otherPID)
 	}
 }
 
@@ -55,8 +55,8 @@ func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	if n, err := strconv.Atoi(p.Name); err != nil || n < 10 || n >= 100 {
 		t.Errorf("it opened %q files, %v", p.Name, err)
 	}
-	if again := processID(t, h, "puppet"); again != pid {
-		t.Errorf("the process is %d, before %d", again, pid)
+	if secondPID := processID(t, h, "puppet"); secondPID != pid {
+		t.Errorf("the process is %d, before %d", secondPID, pid)
 	}
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"resource":"open files","used":100,"limit":100`, pid))
 }
@@ -134,7 +134,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	c.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
 	logged := &logBuffer{}
 	c.Stderr = logged
-	out, err := c.StdoutPipe()
+	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	})
-	lines := bufio.NewScanner(out)
+	lines := bufio.NewScanner(stdout)
 	var printed []int
 	for len(printed) < 2 && lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -164,7 +164,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		t.Errorf("the user has the processes %v", running)
 	}
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, "plugin=forks", "resource=processes", "limit=64")
-	signal(t, c.Process.Pid, unix.SIGTERM)
+	sendSignal(t, c.Process.Pid, unix.SIGTERM)
 	if err := c.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -203,10 +203,10 @@ func shareWithEveryone(t *testing.T, plugins, program string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(shared) })
-	copyFile := func(from, to string) {
-		content, err := os.ReadFile(from)
+	copyFile := func(source, target string) {
+		content, err := os.ReadFile(source)
 		if err == nil {
-			err = os.WriteFile(to, content, 0o755)
+			err = os.WriteFile(target, content, 0o755)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -40,14 +40,14 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	policy.DrainTimeout = testTimeout
 	dir := pluginDir(t, "puppet:puppet")
 	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	old := processID(t, h, "puppet")
+	oldPID := processID(t, h, "puppet")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := tenantOf(h, "puppet", "hang").Profile(ctx)
 		ended <- err
 	}()
-	for inProgress(h) == 0 {
+	for callsInProgress(h) == 0 {
 		time.Sleep(time.Millisecond) // until the call has begun
 	}
 
@@ -56,20 +56,20 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := processID(t, h, "puppet")
-	if s := h.Status()[0]; fresh == old || s.Version != "2.0.0" || s.PID != fresh {
-		t.Fatalf("process %d after %d, status %+v", fresh, old, s)
+	if s := h.Status()[0]; fresh == oldPID || s.Version != "2.0.0" || s.PID != fresh {
+		t.Fatalf("process %d after %d, status %+v", fresh, oldPID, s)
 	}
 	select {
 	case err := <-ended:
 		t.Fatalf("the call in progress ended: %v", err)
 	default:
 	}
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d", old)); err != nil {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", oldPID)); err != nil {
 		t.Fatalf("the old process was stopped during its call: %v", err)
 	}
 	cancel()
 	<-ended
-	waitForExit(t, old, testTimeout)
+	waitForExit(t, oldPID, testTimeout)
 	if s := h.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != fresh {
 		t.Errorf("the end of the old process counts: %+v", s)
 	}
@@ -83,11 +83,11 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	h, logged := newHost(t, pluginhost.Options{Dir: dir})
-	old := processID(t, h, "puppet")
+	oldPID := processID(t, h, "puppet")
 	for range 2 {
 		offerVersion(t, dir, "2.0.0-crashes")
 		_ = h.Reload()
-		if s := h.Status()[0]; processID(t, h, "puppet") != old || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
+		if s := h.Status()[0]; processID(t, h, "puppet") != oldPID || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
 			t.Fatalf("%+v", s)
 		}
 	}
@@ -100,7 +100,7 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 		t.Errorf("a version that describes itself differently: %v", err)
 	}
 	offerVersion(t, dir, "3.0.0")
-	if err := h.Reload(); err != nil || processID(t, h, "puppet") == old {
+	if err := h.Reload(); err != nil || processID(t, h, "puppet") == oldPID {
 		t.Errorf("a healthy version after a rejected one: %v", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	h, _ := newHost(t, pluginhost.Options{Dir: dir})
-	old := processID(t, h, "puppet")
+	oldPID := processID(t, h, "puppet")
 	catalog, err := os.ReadFile(filepath.Join(dir, "catalog.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	if err := h.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	waitForExit(t, old, testTimeout)
+	waitForExit(t, oldPID, testTimeout)
 	var o *outcome.Error
 	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); !errors.As(err, &o) || o.Cause != "plugin_missing" {
 		t.Errorf("a call of the removed plugin: %v", err)
@@ -194,13 +194,13 @@ func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
 	policy.DrainTimeout = time.Hour
 	dir := pluginDir(t, "puppet:puppet")
 	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
-	old := processID(t, h, "puppet")
+	oldPID := processID(t, h, "puppet")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_, _ = tenantOf(h, "puppet", "hang").Profile(t.Context())
 	}()
-	for inProgress(h) == 0 {
+	for callsInProgress(h) == 0 {
 		time.Sleep(time.Millisecond) // until the call has begun
 	}
 	offerVersion(t, dir, "2.0.0")
@@ -208,9 +208,9 @@ func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Close()
-	waitForExit(t, old, testTimeout)
+	waitForExit(t, oldPID, testTimeout)
 	<-ended
 }
 
-// inProgress returns the number of calls of the plugin puppet.
-func inProgress(h *pluginhost.Host) int { return h.Status()[0].Calls }
+// callsInProgress returns the number of calls of the plugin puppet.
+func callsInProgress(h *pluginhost.Host) int { return h.Status()[0].Calls }

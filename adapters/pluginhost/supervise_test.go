@@ -55,13 +55,13 @@ func TestHungPluginIsReplaced(t *testing.T) {
 // plugin that passes health checks.
 func TestPluginOfASlowProviderIsKept(t *testing.T) {
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
-	first := processID(t, h, "puppet")
+	firstPID := processID(t, h, "puppet")
 	for range 6 {
 		if _, err := tenantOf(h, "puppet", "hang").Profile(withTimeout(t, 50*time.Millisecond)); outcome.Of(err) != outcome.Unknown {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if processID(t, h, "puppet") != first {
+	if processID(t, h, "puppet") != firstPID {
 		t.Fatal("a healthy plugin was replaced")
 	}
 }
@@ -83,9 +83,9 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 					t.Fatalf("got %v; status %+v", err, h.Status())
 				}
 				if o.Kind == outcome.Down {
-					wait, done := context.WithTimeout(t.Context(), min(o.RetryAfter, time.Second))
+					wait, cancel := context.WithTimeout(t.Context(), min(o.RetryAfter, time.Second))
 					<-wait.Done()
-					done()
+					cancel()
 				}
 			}
 			if o.Kind != outcome.Down || o.RetryAfter < 30*time.Second {
@@ -159,7 +159,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	}
 	for range kills {
 		killedPID := processID(t, h, "puppet")
-		signal(t, killedPID, unix.SIGKILL)
+		sendSignal(t, killedPID, unix.SIGKILL)
 		waitForExit(t, killedPID, testTimeout)
 		killed := time.Now()
 		for {
@@ -231,14 +231,14 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 	dir := pluginDir(t, "one:puppet", "two:puppet")
 	c := exec.Command(testserver.Program(t, "testdata/host"), dir, "one", "two")
-	out, err := c.StdoutPipe()
+	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(out)
+	lines := bufio.NewScanner(stdout)
 	var pids []int
 	for len(pids) < 2 && lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -265,11 +265,11 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := processID(t, h, "one"), processID(t, h, "two")
-	suspend(t, two)
+	pid1, pid2 := processID(t, h, "one"), processID(t, h, "two")
+	suspend(t, pid2)
 	h.Close()
-	waitForExit(t, one, 0)
-	waitForExit(t, two, 0)
+	waitForExit(t, pid1, 0)
+	waitForExit(t, pid2, 0)
 	_, err = tenantOf(h, "one", "").Profile(t.Context())
 	if outcome.Of(err) != outcome.Down || h.Status()[0].State != pluginhost.Closed {
 		t.Fatalf("after Close: %v", err)

@@ -52,7 +52,7 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 		}
 	}
 	trace := root.SpanContext().TraceID()
-	for _, s := range received.all() {
+	for _, s := range received.receivedSpans() {
 		if hex.EncodeToString(s.GetTraceId()) != trace.String() {
 			continue // a call of the host while the plugin starts
 		}
@@ -67,7 +67,7 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("the plugin did not export the span of the call: %v", received.all())
+	t.Fatalf("the plugin did not export the span of the call: %v", received.receivedSpans())
 }
 
 // spanReceiver is an HTTP handler that collects spans as an OTLP collector does.
@@ -91,7 +91,7 @@ func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (o *spanReceiver) all() []*tracepb.Span {
+func (o *spanReceiver) receivedSpans() []*tracepb.Span {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.spans

@@ -34,7 +34,7 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, service: newService(t)}
-	f.environment = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
+	f.environment = startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake", "without"), Seed: true})
 	var err error
 	if f.ready, err = f.environment.Open(t.Context(), f.service.services(f.environment)); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func newFixture(t testing.TB) *fixture {
 
 func (f *fixture) call(method, path, body string) (int, string) {
 	f.t.Helper()
-	return ask(f.t, method, f.ready.ControlURL+path, body)
+	return sendRequest(f.t, method, f.ready.ControlURL+path, body)
 }
 
 // mustCall makes a call that must succeed and return exactly the answer want.
@@ -188,7 +188,7 @@ func TestControlCallsReachTheSimulators(t *testing.T) {
 
 func TestRestartKeepsTheState(t *testing.T) {
 	service := newService(t)
-	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true}
+	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true}
 	run := func(during func(env *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
 		t.Helper()
 		env, err := sandbox.Start(t.Context(), o)
@@ -200,9 +200,9 @@ func TestRestartKeepsTheState(t *testing.T) {
 		return r
 	}
 	first := run(func(env *sandbox.Environment, r sandbox.Ready) {
-		ask(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
-		ask(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
-		if status, body := ask(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
+		sendRequest(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
+		sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
+		if status, body := sendRequest(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
 			t.Fatal(body)
 		}
 	})
@@ -210,7 +210,7 @@ func TestRestartKeepsTheState(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
-		if _, body := ask(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
+		if _, body := sendRequest(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
 			t.Error(body)
 		}
 		if time.Until(env.Now()) < 47*time.Hour {
@@ -235,13 +235,13 @@ func TestRestartKeepsTheState(t *testing.T) {
 
 func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	r, err := env.Open(t.Context(), service.services(env))
 	must(t, err)
 	if len(r.Zones) != 0 || len(r.Tenants) != 0 || r.APIKey == "" || len(service.accounts) != 1 {
 		t.Fatalf("%+v", r)
 	}
-	if status, _ := ask(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
+	if status, _ := sendRequest(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d", status)
 	}
 }
@@ -252,7 +252,7 @@ func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	data := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(data, "sandbox"), 0o700))
 	must(t, os.WriteFile(filepath.Join(data, "sandbox", "tenants.json"), []byte(`[{"tenant_id":"of-another-platform","admin":"a@b.c","name":"Old","seeded":true}]`), 0o600))
-	env := start(t, sandbox.Options{DataDir: data, PluginDir: plugins(t, "fake"), Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: data, PluginDir: pluginDirWith(t, "fake"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || len(r.Tenants) != 3 || r.Tenants[0].Name == "Old" {
 		t.Errorf("offers %v, %v", r.Tenants, err)

@@ -48,7 +48,7 @@ func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (stri
 }
 
 func TestControlOfTheMicrosoftSimulator(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), MailPlatform: "microsoft365", Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), MailPlatform: "microsoft365", Seed: true})
 	service := newService(t)
 	services := service.services(env)
 	services.Consent = realConsent{service, env}
@@ -95,7 +95,7 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 		{"GET /tenants/" + id, ``, http.StatusOK, `"rules":[]`},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
-		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
+		if status, body := sendRequest(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
 			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.wantText)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // instantlyKey is the API key that the simulator issues to a customer.
 const instantlyKey = "simulated-instantly-key"
 
-// api calls the API of a sending platform, as the plugin does.
-func api(t *testing.T, method, url string) (int, map[string]any) {
+// callSendingAPI calls the API of a sending platform, as the plugin does.
+func callSendingAPI(t *testing.T, method, url string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	must(t, err)
@@ -32,14 +32,14 @@ func api(t *testing.T, method, url string) (int, map[string]any) {
 // TestControlOfASendingPlatform checks the control calls of a sending platform, with the bundled
 // plugin of Instantly.
 func TestControlOfASendingPlatform(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	must(t, err)
 	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
 		t.Fatalf("sending: %s, %v", line, err)
 	}
 	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
-	_, session := api(t, "POST", base+"/oauth/microsoft/init")
+	_, session := callSendingAPI(t, "POST", base+"/oauth/microsoft/init")
 	status := base + "/oauth/session/status/" + session["session_id"].(string)
 	for _, c := range []struct {
 		call, body string
@@ -57,24 +57,24 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},
 	} {
 		method, path, _ := strings.Cut(c.call, " ")
-		if status, body := ask(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
+		if status, body := sendRequest(t, method, r.ControlURL+path, c.body); status != c.status || !strings.Contains(body, c.wantText) {
 			t.Fatalf("%s: got %d %s, want %d %s", c.call, status, body, c.status, c.wantText)
 		}
 	}
-	if code, _ := api(t, "GET", status); code != http.StatusTooManyRequests {
+	if code, _ := callSendingAPI(t, "GET", status); code != http.StatusTooManyRequests {
 		t.Errorf("a planned fault answers %d", code)
 	}
-	if _, session := api(t, "GET", status); session["status"] != "pending" {
+	if _, session := callSendingAPI(t, "GET", status); session["status"] != "pending" {
 		t.Errorf("the session is %v", session)
 	}
-	ask(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
-	if _, session := api(t, "GET", status); session["status"] != "expired" {
+	sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
+	if _, session := callSendingAPI(t, "GET", status); session["status"] != "expired" {
 		t.Errorf("after ten minutes the session is %v", session)
 	}
 }
 
 func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
+	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
 		t.Fatalf("%v, %v", r.Sending, err)
@@ -91,7 +91,7 @@ func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
 // TestSimulatorsKeepTheirAddress checks that a simulator has the same address after a restart.
 // Credentials and links in a browser may contain the address.
 func TestSimulatorsKeepTheirAddress(t *testing.T) {
-	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
+	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")}
 	startedURL := func() string {
 		env, err := sandbox.Start(t.Context(), o)
 		must(t, err)
