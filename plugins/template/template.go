@@ -156,12 +156,12 @@ func (o Options) files() (map[string]string, error) {
 	if err := o.addFolder(files, "go-"+o.Kind); err != nil {
 		return nil, err
 	}
-	for from, to := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
-		content, err := modules.ReadFile(from)
+	for source, target := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
+		content, err := modules.ReadFile(source)
 		if err != nil {
 			return nil, err
 		}
-		files[to] = string(content)
+		files[target] = string(content)
 	}
 	files["go.mod"] = o.goMod(files["go.mod"])
 	return files, nil

@@ -20,8 +20,8 @@ import (
 // over it. The provider is the simulator.
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dns-example")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
 	}
 	binary := conformance.Binary{Path: path, Connect: func(baseURL string) sdk.Connection {
 		return sdk.Connection{

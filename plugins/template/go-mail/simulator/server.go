@@ -8,12 +8,12 @@ import "time"
 const wakeTime = time.Minute
 
 // ofServer lets only an application with the role call the mail server.
-func ofServer(do operation) operation {
+func ofServer(op operation) operation {
 	return func(c *call) (any, string) {
 		if c.tenant.RoleAt.IsZero() || c.now.Before(c.tenant.RoleAt) {
 			return nil, "no_role"
 		}
-		return do(c)
+		return op(c)
 	}
 }
 
@@ -48,8 +48,8 @@ func enableSMTP(c *call) (any, string) {
 
 func listMailDomains(c *call) (any, string) {
 	list := []string{c.tenant.Builtin}
-	for _, name := range c.tenant.names() {
-		if c.tenant.accepts(name, c.now) {
+	for _, name := range c.tenant.domainNames() {
+		if c.tenant.acceptsMailFor(name, c.now) {
 			list = append(list, name)
 		}
 	}
@@ -66,7 +66,7 @@ func getSigning(c *call) (any, string) {
 
 func createSigning(c *call) (any, string) {
 	name := c.http.PathValue("domain")
-	if !c.tenant.accepts(name, c.now) {
+	if !c.tenant.acceptsMailFor(name, c.now) {
 		return nil, "not_ready"
 	}
 	c.tenant.Domains[name].Signing = true
@@ -80,7 +80,7 @@ func enableSigning(c *call) (any, string) {
 		return nil, "no_signing"
 	}
 	for _, r := range signingRecords(d.Name) {
-		if !d.Signs && !c.published(c.http.Context(), r) {
+		if !d.Signs && !c.isPublished(c.http.Context(), r) {
 			return nil, "signing_records_missing"
 		}
 	}

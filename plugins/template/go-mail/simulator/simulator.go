@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the API of the mail platform Example, and its pages for people. Replace
-// its paths and documents by those of the real API: the tests of the plugin show what else must
-// change.
+// Package simulator simulates the API of the mail platform Example, and its pages for people.
+// Replace its paths and documents by those of the real API: the tests of the plugin show what else
+// must change.
 //
 //   - simulator.go: New, the routes, and how a request is answered. Start here.
 //   - state.go: what the platform knows. pages.go: consent and sign-in.
@@ -49,8 +49,8 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	s := &simulator{kit: kit, state: file, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET "+prefix+"/application", s.serve(func(*call) (any, string) { return map[string]string{"name": "tenantry"}, "" }))
 	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeem))
-	for on, serve := range routes {
-		method, path, _ := strings.Cut(on, " ")
+	for pattern, serve := range routes {
+		method, path, _ := strings.Cut(pattern, " ")
 		s.mux.HandleFunc(method+" "+prefix+"/tenants/{tenant}"+path, s.serve(ofTenant(serve)))
 	}
 	s.mux.HandleFunc("/consent", s.consent)
@@ -84,18 +84,18 @@ var routes = map[string]operation{
 // call is one request. The state is locked during the request.
 type call struct {
 	*simulator
-	http   *http.Request
-	all    *state
-	tenant *tenant // nil for a request that names no tenant
-	domain *domain // set by ofDomain
-	now    time.Time
+	http          *http.Request
+	platformState *state
+	tenant        *tenant // nil for a request that names no tenant
+	domain        *domain // set by ofDomain
+	now           time.Time
 }
 
 // read decodes the body of the request. A body that is not valid counts as an empty one.
 func (c *call) read(v any) { _ = json.NewDecoder(c.http.Body).Decode(v) }
 
 // serve returns the handler of an operation.
-func (s *simulator) serve(do operation) http.HandlerFunc {
+func (s *simulator) serve(op operation) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+Token {
 			refuse(w, http.StatusUnauthorized, "token_refused")
@@ -104,8 +104,8 @@ func (s *simulator) serve(do operation) http.HandlerFunc {
 		var answer any
 		var code string
 		var raw []byte
-		err := s.state.Do(func(all *state) {
-			if answer, code = do(&call{simulator: s, http: r, all: all, now: s.kit.Now()}); code == "" {
+		err := s.state.Do(func(platformState *state) {
+			if answer, code = op(&call{simulator: s, http: r, platformState: platformState, now: s.kit.Now()}); code == "" {
 				raw, _ = json.Marshal(answer) // the documents of this package are valid
 			}
 		})
@@ -121,15 +121,15 @@ func (s *simulator) serve(do operation) http.HandlerFunc {
 	}
 }
 
-// ofTenant selects the tenant in the path. Without the consent of its administrator, the application
-// can do nothing there.
-func ofTenant(do operation) operation {
+// ofTenant selects the tenant in the path. Without the consent of its administrator, the
+// application can do nothing there.
+func ofTenant(op operation) operation {
 	return func(c *call) (any, string) {
-		c.tenant = c.all.Tenants[c.http.PathValue("tenant")]
+		c.tenant = c.platformState.Tenants[c.http.PathValue("tenant")]
 		if c.tenant == nil || c.tenant.ConsentAt.IsZero() || c.now.Before(c.tenant.ConsentAt) {
 			return nil, "no_consent"
 		}
-		return do(c)
+		return op(c)
 	}
 }
 
