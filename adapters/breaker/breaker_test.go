@@ -76,8 +76,8 @@ type guarded struct {
 	*Breaker
 }
 
-func newGuardedMail(p ports.MailPlatform, o Options) guarded {
-	b := New(o)
+func newGuardedMail(p ports.MailPlatform, options Options) guarded {
+	b := New(options)
 	return guarded{wire.MailInProcess(p, b.Interceptor(ByTenant)), b}
 }
 
@@ -96,9 +96,9 @@ func callWrite(ctx context.Context, m ports.MailTenant) error {
 // openCircuitWait returns the RetryAfter of the error of an open circuit. ok is false for any other
 // error.
 func openCircuitWait(err error) (wait time.Duration, ok bool) {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.Kind == outcome.Down && o.Cause == "circuit_open" {
-		return o.RetryAfter, true
+	var result *outcome.Error
+	if errors.As(err, &result) && result.Kind == outcome.Down && result.Cause == "circuit_open" {
+		return result.RetryAfter, true
 	}
 	return 0, false
 }
@@ -319,8 +319,8 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	}
 	exceeded, p.calls = true, nil
 	_, err := m.Sent(t.Context(), sendlimit.TraceQuery{})
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(p.calls) > 0 {
+	var result *outcome.Error
+	if !errors.As(err, &result) || result.Kind != outcome.Throttled || result.RetryAfter != time.Minute || len(p.calls) > 0 {
 		t.Errorf("got %v, asked %v", err, p.calls)
 	}
 }

@@ -17,10 +17,10 @@ import (
 func TestNewAccountHasLimitsOfItsPlan(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		for _, p := range access.Plans() {
-			a, err := s.CreateAccount(t.Context(), p.Name+"@example.test", p.Name, 0, now)
+			account, err := s.CreateAccount(t.Context(), p.Name+"@example.test", p.Name, 0, now)
 			must(t, "create", err)
-			if a.Plan != p || !a.Active || a.Email != p.Name+"@example.test" || !a.CreatedAt.Equal(now) {
-				t.Fatalf("got %+v, want an active account of plan %+v", a, p)
+			if account.Plan != p || !account.Active || account.Email != p.Name+"@example.test" || !account.CreatedAt.Equal(now) {
+				t.Fatalf("got %+v, want an active account of plan %+v", account, p)
 			}
 		}
 	})
@@ -29,15 +29,15 @@ func TestNewAccountHasLimitsOfItsPlan(t *testing.T) {
 func TestNewPlanReplacesAccountsOwnSlots(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		for _, tt := range []struct{ created, changed, want int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
-			a, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.created, tt.changed), "api_starter", tt.created, now)
+			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.created, tt.changed), "api_starter", tt.created, now)
 			must(t, "create", err)
-			if a.OwnSlots != tt.created {
-				t.Fatalf("%+v: got %+v", tt, a)
+			if account.OwnSlots != tt.created {
+				t.Fatalf("%+v: got %+v", tt, account)
 			}
-			a, err = s.ChangePlan(t.Context(), a.ID, "api_scale", tt.changed)
+			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tt.changed)
 			must(t, "change plan", err)
-			if a.Plan.TenantSlots != tt.want || a.OwnSlots != tt.changed || a.Plan.Name != "api_scale" || !a.Plan.AutomaticDNS || !a.Active {
-				t.Fatalf("%+v: got %+v", tt, a)
+			if account.Plan.TenantSlots != tt.want || account.OwnSlots != tt.changed || account.Plan.Name != "api_scale" || !account.Plan.AutomaticDNS || !account.Active {
+				t.Fatalf("%+v: got %+v", tt, account)
 			}
 		}
 	})

@@ -19,10 +19,10 @@ import (
 )
 
 // auditEvents returns the audit events that match a query, newest first. The default limit is 100.
-func auditEvents(t testing.TB, s *Store, q ports.AuditQuery) []audit.Event {
+func auditEvents(t testing.TB, s *Store, query ports.AuditQuery) []audit.Event {
 	t.Helper()
-	q.Limit = cmp.Or(q.Limit, 100)
-	found, err := s.AuditEvents(t.Context(), q)
+	query.Limit = cmp.Or(query.Limit, 100)
+	found, err := s.AuditEvents(t.Context(), query)
 	must(t, "list audit events", err)
 	return found
 }
@@ -184,11 +184,11 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 
 func TestCreationOfAccountIsItsFirstAuditEvent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, err := s.CreateAccount(t.Context(), "Ann@example.test", "api_starter", 7, now)
+		account, err := s.CreateAccount(t.Context(), "Ann@example.test", "api_starter", 7, now)
 		must(t, "create", err)
-		got := recordedActions(t, s, a.ID, 0)
+		got := recordedActions(t, s, account.ID, 0)
 		want := map[string]string{"email": "ann@example.test", "plan": "api_starter", "tenant_slots": "7"}
-		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != a.ID || !maps.Equal(got[0].Details, want) {
+		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != account.ID || !maps.Equal(got[0].Details, want) {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -226,13 +226,13 @@ func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		assignTenant(t, s, ann, 1)
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		concurrently(concurrency, func(i int) error {
 			switch i % 3 {
 			case 0:
 				_, _ = s.Withdraw(t.Context(), guid(1))
 			case 1:
-				_, _ = s.ReplaceKey(t.Context(), k.ID, apiKey("", i+2))
+				_, _ = s.ReplaceKey(t.Context(), key.ID, apiKey("", i+2))
 			default:
 				_, _ = s.SetActive(t.Context(), ann, false)
 			}

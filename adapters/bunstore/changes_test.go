@@ -310,11 +310,11 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		log := readerAtEnd(t, s, ann)
-		k := newKey(t, s, ann, 1)
+		key := newKey(t, s, ann, 1)
 		log.requireTypes(t, "add", event.KeyCreated)
-		must(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 2)))
+		must(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 2)))
 		rotated := log.requireTypes(t, "rotate", event.KeyRevoked, event.KeyRotated)
-		if oldID, successorID := rotated[0].Subject.ID, rotated[1].Subject.ID; oldID != k.ID || successorID != apiKey(ann, 2).ID {
+		if oldID, successorID := rotated[0].Subject.ID, rotated[1].Subject.ID; oldID != key.ID || successorID != apiKey(ann, 2).ID {
 			t.Fatalf("the key %s was revoked, and %s works now", oldID, successorID)
 		}
 		for range 2 {

@@ -189,20 +189,20 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 		fixture, key := newTenantFixture(t, s), byte(0)
 		for _, label := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
 			key++
-			c := newClaim(fixture.owner, key)
+			claim := newClaim(fixture.owner, key)
 			ctx, seen := watchEffects(t)
 			x := fixture.changes(ctx, s)[label]
-			must(t, label, x.change(newCompletion(c, mustClaim(t, s, c))))
+			must(t, label, x.change(newCompletion(claim, mustClaim(t, s, claim))))
 			if !seen().Completed {
 				t.Fatalf("%s is not noted as completed", label)
 			}
-			r := requireRecord(t, s, c.Key)
+			r := requireRecord(t, s, claim.Key)
 			if !x.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: made %v, %+v", label, x.isStored(t), r)
 			}
 			// The attempt that has the key can still extend its lease.
-			requireHeld(t, "hold after "+label, true)(s.Hold(t.Context(), c.Key, r.Attempt, longLease))
-			requireHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(c.Key, r.Attempt, []byte("answer"), now)))
+			requireHeld(t, "hold after "+label, true)(s.Hold(t.Context(), claim.Key, r.Attempt, longLease))
+			requireHeld(t, "finish after "+label, true)(s.Finish(t.Context(), completionOf(claim.Key, r.Attempt, []byte("answer"), now)))
 		}
 	})
 }
@@ -210,21 +210,21 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
-		c := newClaim(fixture.owner, 1)
-		c.Lease = expiredLease
-		first := mustClaim(t, s, c)
-		second, won, err := s.TakeOver(t.Context(), first, c)
+		claim := newClaim(fixture.owner, 1)
+		claim.Lease = expiredLease
+		first := mustClaim(t, s, claim)
+		second, won, err := s.TakeOver(t.Context(), first, claim)
 		must(t, "take over", err)
 		if !won {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, seen := watchEffects(t)
 		for label, x := range fixture.changes(ctx, s) {
-			requireRefusal(t, label, x.change(newCompletion(c, first)), fault.KeyInProgress)
+			requireRefusal(t, label, x.change(newCompletion(claim, first)), fault.KeyInProgress)
 			if seen().Completed {
 				t.Fatalf("%s is noted as completed", label)
 			}
-			if r := requireRecord(t, s, c.Key); x.isStored(t) || r.Answer != nil || r.Attempt != second {
+			if r := requireRecord(t, s, claim.Key); x.isStored(t) || r.Answer != nil || r.Attempt != second {
 				t.Fatalf("%s: made %v, %+v", label, x.isStored(t), r)
 			}
 		}
@@ -235,13 +235,13 @@ func TestRefusedChangeCompletesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
 		gone := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
-		c := newClaim(fixture.owner, 1)
-		completion := newCompletion(c, mustClaim(t, s, c))
+		claim := newClaim(fixture.owner, 1)
+		completion := newCompletion(claim, mustClaim(t, s, claim))
 		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.d.TenantGUID, completion), fault.TenantNotFound)
 		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.d, completion), fault.DomainNotFound)
 		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), completion), fault.MailboxNotFound)
 		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, gone, completion), fault.MailboxNotFound)
-		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
+		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
 			t.Fatalf("%d are concluded, %+v", fixture.countReady(t, s), r)
 		}
 	})

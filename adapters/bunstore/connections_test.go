@@ -174,14 +174,14 @@ func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 func TestDisconnectingMailboxEndsItsSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		x, other := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
+		session, other := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
 		for _, status := range []integration.ConnectionStatus{integration.ConnectionDisconnecting, integration.ConnectionFailed} {
 			fixture.setConnection(t, s, fixture.one, 0, status)
-			fixture.requireSession(t, string(status), s, x)
+			fixture.requireSession(t, string(status), s, session)
 		}
 		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnected)
-		x.Status, x.Reason = integration.SessionFailed, "disconnected"
-		fixture.requireSession(t, "ended", s, x)
+		session.Status, session.Reason = integration.SessionFailed, "disconnected"
+		fixture.requireSession(t, "ended", s, session)
 		fixture.requireSession(t, "of the other mailbox", s, other)
 		fixture.beginSession(t, s, fixture.two, 0, 3)
 	})
@@ -224,10 +224,10 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 			fixture.requireConnection(t, "the one", s, fixture.one, 0, previous)
 			fixture.requireConnection(t, "the new one", s, fixture.two, 1, integration.Connection{})
 		})
-		c := newClaim(fixture.owner, 99)
-		completion := newCompletion(c, mustClaim(t, s, c))
+		claim := newClaim(fixture.owner, 99)
+		completion := newCompletion(claim, mustClaim(t, s, claim))
 		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, completion))
-		if r := requireRecord(t, s, c.Key); r.Answer != nil {
+		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
 		}
 	})

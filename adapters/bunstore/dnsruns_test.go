@@ -79,9 +79,9 @@ func storedJob(t testing.TB, s *Store, j provisioning.Job) provisioning.Job {
 	return got
 }
 
-func runIDs(t testing.TB, s *Store, owner access.AccountID, q ports.RunQuery) (ids []string) {
+func runIDs(t testing.TB, s *Store, owner access.AccountID, query ports.RunQuery) (ids []string) {
 	t.Helper()
-	runs, err := s.Runs(t.Context(), owner, q)
+	runs, err := s.Runs(t.Context(), owner, query)
 	must(t, "list runs", err)
 	for _, r := range runs {
 		ids = append(ids, r.ID)
@@ -350,11 +350,11 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 		} {
-			c := newClaim(ann, byte(key))
-			attempt := mustClaim(t, s, c)
-			requireRefusal(t, "an attempt that lost its key", change(newCompletion(c, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
-			must(t, "change", change(newCompletion(c, attempt)))
-			if a := requireRecord(t, s, c.Key); string(a.Answer) != "answer" || a.Leased {
+			claim := newClaim(ann, byte(key))
+			attempt := mustClaim(t, s, claim)
+			requireRefusal(t, "an attempt that lost its key", change(newCompletion(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
+			must(t, "change", change(newCompletion(claim, attempt)))
+			if a := requireRecord(t, s, claim.Key); string(a.Answer) != "answer" || a.Leased {
 				t.Fatalf("got %+v", a)
 			}
 			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)

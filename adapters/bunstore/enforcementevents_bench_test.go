@@ -45,36 +45,36 @@ func benchEvents(b *testing.B, url string, size int) {
 	began := time.Now()
 	must(b, "fill", l.fill(b.Context()))
 	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
-	for name, q := range map[string]ports.EventQuery{
+	for name, query := range map[string]ports.EventQuery{
 		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
 		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
 		"tenant unblocked": {Tenant: benchGUID(9), Action: sendlimit.Unblocked},
 	} {
-		b.Run(name, func(b *testing.B) { l.benchmarkPages(b, q) })
+		b.Run(name, func(b *testing.B) { l.benchmarkPages(b, query) })
 	}
 	b.Run("batch", l.benchmarkBatches)
 }
 
 // benchmarkPages reads pages at the beginning, in the middle, at the end and at random offsets of
 // the log. It alternates between these, because the machine's speed varies.
-func (l eventLog) benchmarkPages(b *testing.B, q ports.EventQuery) {
-	q.Limit = largestPage
-	total := l.count(b, q)
+func (l eventLog) benchmarkPages(b *testing.B, query ports.EventQuery) {
+	query.Limit = largestPage
+	total := l.count(b, query)
 	offsets := map[string]func() int{
 		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
 		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
 	}
 	durations := map[string][]time.Duration{}
 	for name, offset := range offsets {
-		q.Offset = offset()
-		l.requirePage(b, q, total)
-		l.timePage(b, q) // warms the caches
+		query.Offset = offset()
+		l.requirePage(b, query, total)
+		l.timePage(b, query) // warms the caches
 		durations[name] = nil
 	}
 	for b.Loop() {
 		for name, offset := range offsets {
-			q.Offset = offset()
-			durations[name] = append(durations[name], l.timePage(b, q))
+			query.Offset = offset()
+			durations[name] = append(durations[name], l.timePage(b, query))
 		}
 	}
 	slowest := 0.0
@@ -87,9 +87,9 @@ func (l eventLog) benchmarkPages(b *testing.B, q ports.EventQuery) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func (l eventLog) timePage(b *testing.B, q ports.EventQuery) time.Duration {
+func (l eventLog) timePage(b *testing.B, query ports.EventQuery) time.Duration {
 	began := time.Now()
-	_, err := l.Events(b.Context(), l.owner, q)
+	_, err := l.Events(b.Context(), l.owner, query)
 	must(b, "events", err)
 	return time.Since(began)
 }
@@ -113,25 +113,25 @@ func (l eventLog) queryWithoutCounts(q ports.EventQuery) *bun.SelectQuery {
 	return query
 }
 
-func (l eventLog) count(b *testing.B, q ports.EventQuery) int {
-	total, err := l.queryWithoutCounts(q).Count(b.Context())
+func (l eventLog) count(b *testing.B, query ports.EventQuery) int {
+	total, err := l.queryWithoutCounts(query).Count(b.Context())
 	must(b, "plain query", err)
 	return int(total)
 }
 
 // requirePage checks that the page of q equals the result of queryWithoutCounts.
-func (l eventLog) requirePage(b *testing.B, q ports.EventQuery, total int) {
+func (l eventLog) requirePage(b *testing.B, query ports.EventQuery, total int) {
 	b.Helper()
 	var rows []enforcementRow
-	must(b, "plain query", l.queryWithoutCounts(q).OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(q.Offset)).Scan(b.Context(), &rows))
+	must(b, "plain query", l.queryWithoutCounts(query).OrderExpr("ev.id DESC").Limit(int64(query.Limit)).Offset(int64(query.Offset)).Scan(b.Context(), &rows))
 	want := ports.EventPage{Events: []sendlimit.Event{}, Total: total}
 	for _, r := range rows {
 		want.Events = append(want.Events, r.event())
 	}
-	got, err := l.Events(b.Context(), l.owner, q)
+	got, err := l.Events(b.Context(), l.owner, query)
 	must(b, "events", err)
 	if diff := cmp.Diff(want, got); diff != "" {
-		b.Fatalf("%+v (-plain +got):\n%s", q, diff)
+		b.Fatalf("%+v (-plain +got):\n%s", query, diff)
 	}
 }
 
@@ -212,13 +212,13 @@ func newEventLog(b *testing.B, url string, size int) eventLog {
 	s := openWithin(b, url, time.Hour) // filling the log takes long
 	b.Cleanup(func() { must(b, "close", s.Close()) })
 	must(b, "migrate", s.Migrate(b.Context()))
-	a, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
+	account, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(b, "create account", err)
 	for n := range benchTenants {
-		_, err := s.Attach(b.Context(), a.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
+		_, err := s.Attach(b.Context(), account.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
 		must(b, "attach", err)
 	}
-	return eventLog{s, a.ID, size}
+	return eventLog{s, account.ID, size}
 }
 
 // fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a

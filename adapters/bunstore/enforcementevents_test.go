@@ -42,21 +42,21 @@ func storeEvents(t testing.TB, s *Store, owner access.AccountID, events ...sendl
 	must(t, "record", s.RecordEvents(t.Context(), owner, events))
 }
 
-func listEvents(t testing.TB, s *Store, owner access.AccountID, q ports.EventQuery) ports.EventPage {
+func listEvents(t testing.TB, s *Store, owner access.AccountID, query ports.EventQuery) ports.EventPage {
 	t.Helper()
-	page, err := s.Events(t.Context(), owner, q)
+	page, err := s.Events(t.Context(), owner, query)
 	must(t, "list events", err)
 	return page
 }
 
 // expectedPage computes a page of events from the list of all events.
-func expectedPage(events []sendlimit.Event, q ports.EventQuery) ports.EventPage {
+func expectedPage(events []sendlimit.Event, query ports.EventQuery) ports.EventPage {
 	page := ports.EventPage{Events: []sendlimit.Event{}}
 	for _, e := range slices.Backward(events) {
-		if q.Tenant != "" && e.Tenant != q.Tenant || q.Action != "" && e.Action != q.Action {
+		if query.Tenant != "" && e.Tenant != query.Tenant || query.Action != "" && e.Action != query.Action {
 			continue
 		}
-		if page.Total >= q.Offset && len(page.Events) < q.Limit {
+		if page.Total >= query.Offset && len(page.Events) < query.Limit {
 			page.Events = append(page.Events, e)
 		}
 		page.Total++
@@ -117,9 +117,9 @@ func TestEveryPageOfEveryFilterMatchesListOfAllEvents(t *testing.T) {
 			for _, action := range []sendlimit.Action{"", sendlimit.Blocked, sendlimit.Unblocked} {
 				for _, limit := range []int{1, 50, 200} {
 					for offset := 0; offset <= len(events)+1; offset += 37 {
-						q := ports.EventQuery{Tenant: tenantGUID, Action: action, Limit: limit, Offset: offset}
-						if diff := compare.Diff(expectedPage(events, q), listEvents(t, s, ann, q)); diff != "" {
-							t.Fatalf("%+v (-want +got):\n%s", q, diff)
+						query := ports.EventQuery{Tenant: tenantGUID, Action: action, Limit: limit, Offset: offset}
+						if diff := compare.Diff(expectedPage(events, query), listEvents(t, s, ann, query)); diff != "" {
+							t.Fatalf("%+v (-want +got):\n%s", query, diff)
 						}
 					}
 				}
@@ -231,9 +231,9 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		if want := len(events) - len(remaining) + 1; n != want {
 			t.Fatalf("%d dropped, want %d", n, want)
 		}
-		for _, q := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
-			if diff := compare.Diff(expectedPage(remaining, q), listEvents(t, s, ann, q)); diff != "" {
-				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+		for _, query := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
+			if diff := compare.Diff(expectedPage(remaining, query), listEvents(t, s, ann, query)); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", query, diff)
 			}
 		}
 		deleted, err := s.DeleteEvents(t.Context(), before)
@@ -376,9 +376,9 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 		s := migrated(t, url(t))
 		var owners []string
 		for n := range 50 {
-			a, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
+			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
 			must(t, "create account", err)
-			owners = append(owners, accountKey(a.ID))
+			owners = append(owners, accountKey(account.ID))
 		}
 		counted := map[eventCountRow]int{}
 		for n := range 2000 {
@@ -463,15 +463,15 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 				t.Fatalf("%d were dropped, not %d", n, want)
 			}
 			events = events[n:]
-			for _, q := range []ports.EventQuery{{Limit: 9}, {Tenant: guid, Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
+			for _, query := range []ports.EventQuery{{Limit: 9}, {Tenant: guid, Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
 				remaining := 0
 				for _, e := range events {
-					if q.Action == "" || q.Action == e.Action {
+					if query.Action == "" || query.Action == e.Action {
 						remaining++
 					}
 				}
-				if page, err := s.Events(ctx, account.ID, q); err != nil || page.Total != remaining || len(page.Events) != remaining {
-					t.Fatalf("%+v: %d of %d events, want %d, %v", q, len(page.Events), page.Total, remaining, err)
+				if page, err := s.Events(ctx, account.ID, query); err != nil || page.Total != remaining || len(page.Events) != remaining {
+					t.Fatalf("%+v: %d of %d events, want %d, %v", query, len(page.Events), page.Total, remaining, err)
 				}
 			}
 		}

@@ -71,7 +71,7 @@ func benchLog(b *testing.B, url string, size int) {
 		execSQL(b, s, "VACUUM events") // as autovacuum does
 	}
 	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
-	for name, q := range map[string]ports.LogQuery{
+	for name, query := range map[string]ports.LogQuery{
 		"all": {}, "type": {Types: []event.Type{event.DomainVerified}}, "tenant": {Tenants: []tenant.GUID{guid(7)}},
 		"tenant and type":      {Tenants: []tenant.GUID{guid(7)}, Types: []event.Type{event.DomainVerified}},
 		"tenants and types":    {Tenants: []tenant.GUID{guid(1), guid(2), guid(3)}, Types: event.Types()[:10]},
@@ -83,13 +83,13 @@ func benchLog(b *testing.B, url string, size int) {
 		"quiet tenants":        {Types: event.Types()[:33], Tenants: guids(firstQuiet + 100)[firstQuiet:]},
 	} {
 		b.Run(name, func(b *testing.B) {
-			q.Limit = 100
+			query.Limit = 100
 			var took []time.Duration
 			for b.Loop() {
-				q.After = rand.Int64N(int64(size))
+				query.After = rand.Int64N(int64(size))
 				started := time.Now()
-				_, err := s.LoggedEvents(b.Context(), owner, q)
-				must(b, fmt.Sprint("read after ", q.After), err)
+				_, err := s.LoggedEvents(b.Context(), owner, query)
+				must(b, fmt.Sprint("read after ", query.After), err)
 				took = append(took, time.Since(started))
 			}
 			b.ReportMetric(quantileOf(took, .5), "ms/median")

@@ -199,9 +199,9 @@ const hostileText = "O'Brien \"quoted\" \\ ? ?0 $1 {{.}} ; DROP TABLE tenants; -
 
 func newAccount(t testing.TB, s *Store, name string) access.AccountID {
 	t.Helper()
-	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
+	account, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
 	must(t, "create account", err)
-	return a.ID
+	return account.ID
 }
 
 func guid(n int) tenant.GUID { return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n)) }

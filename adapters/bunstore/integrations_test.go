@@ -249,22 +249,22 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 	key := byte(0)
 	for label, change := range changes {
 		key++
-		c := newClaim(owner, key)
-		c.Lease = expiredLease
-		lost := mustClaim(t, s, c)
-		_, won, err := s.TakeOver(t.Context(), lost, c)
+		claim := newClaim(owner, key)
+		claim.Lease = expiredLease
+		lost := mustClaim(t, s, claim)
+		_, won, err := s.TakeOver(t.Context(), lost, claim)
 		must(t, "take over", err)
 		if !won {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
-		requireRefusal(t, label, change(newCompletion(c, lost)), fault.KeyInProgress)
+		requireRefusal(t, label, change(newCompletion(claim, lost)), fault.KeyInProgress)
 		unchanged()
 	}
 	for label, change := range changes {
 		key++
-		c := newClaim(owner, key)
-		must(t, label, change(newCompletion(c, mustClaim(t, s, c))))
-		if r := requireRecord(t, s, c.Key); string(r.Answer) != "answer" || r.Leased {
+		claim := newClaim(owner, key)
+		must(t, label, change(newCompletion(claim, mustClaim(t, s, claim))))
+		if r := requireRecord(t, s, claim.Key); string(r.Answer) != "answer" || r.Leased {
 			t.Fatalf("%s: %+v", label, r)
 		}
 	}

@@ -17,10 +17,10 @@ func TestDataSurvivesReopen(t *testing.T) {
 	first, err := Open(t.Context(), url, Options{})
 	must(t, "open", err)
 	must(t, "migrate", first.Migrate(t.Context()))
-	a, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
+	account, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(t, "create account", err)
 	must(t, "close", first.Close())
-	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != a {
+	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != account {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 }

@@ -103,11 +103,11 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 					shown = append(shown, e)
 				}
 			}
-			for _, q := range []ports.EventQuery{{Limit: 50}, {Limit: 7, Offset: 60}, {Limit: 50, Action: sendlimit.Unblocked}} {
-				page, err := s.Events(ctx, ann, q)
+			for _, query := range []ports.EventQuery{{Limit: 50}, {Limit: 7, Offset: 60}, {Limit: 50, Action: sendlimit.Unblocked}} {
+				page, err := s.Events(ctx, ann, query)
 				must(t, "list events", err)
-				if diff := cmp.Diff(expectedPage(shown, q), page); diff != "" {
-					t.Errorf("tenants %v, %+v: %s", numbers, q, diff)
+				if diff := cmp.Diff(expectedPage(shown, query), page); diff != "" {
+					t.Errorf("tenants %v, %+v: %s", numbers, query, diff)
 				}
 			}
 		}

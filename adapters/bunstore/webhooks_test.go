@@ -105,44 +105,44 @@ func triedDelivery(hook webhook.Webhook, d webhook.Delivery, status int, at time
 
 func TestWebhooksAreStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		webhook1 := addWebhook(t, s, a, func(hook *webhook.Webhook) {
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		webhook1 := addWebhook(t, s, accountA, func(hook *webhook.Webhook) {
 			hook.Types, hook.Tenants, hook.Description = []event.Type{event.DomainAdded, event.KeyRevoked}, []tenant.GUID{guid(1)}, hostileText
 		})
 		if !slices.Equal(webhook1.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || webhook1.Tenants[0] != guid(1) || webhook1.Description != hostileText ||
 			string(webhook1.Secrets.Current) != "sealed" || webhook1.Secrets.Previous != nil || webhook1.Failing() || !webhook1.CreatedAt.Equal(now) {
 			t.Fatalf("stored as %+v", webhook1)
 		}
-		webhook2 := addWebhook(t, s, a, nil)
-		list, err := s.Webhooks(t.Context(), a, "", 1)
+		webhook2 := addWebhook(t, s, accountA, nil)
+		list, err := s.Webhooks(t.Context(), accountA, "", 1)
 		must(t, "list", err)
-		page2, err := s.Webhooks(t.Context(), a, list[0].ID, 10)
+		page2, err := s.Webhooks(t.Context(), accountA, list[0].ID, 10)
 		must(t, "list the rest", err)
 		if list[0].ID != webhook2.ID || len(page2) != 1 || page2[0].ID != webhook1.ID {
 			t.Errorf("pages %v, %v", list, page2)
 		}
-		_, foreign := s.Webhook(t.Context(), b, webhook1.ID)
-		_, unknown := s.Webhook(t.Context(), b, newID())
+		_, foreign := s.Webhook(t.Context(), accountB, webhook1.ID)
+		_, unknown := s.Webhook(t.Context(), accountB, newID())
 		requireRefusal(t, "foreign webhook", foreign, fault.WebhookNotFound)
 		requireSameError(t, "webhook", foreign, unknown)
-		requireRefusal(t, "remove a foreign webhook", s.RemoveWebhook(t.Context(), b, webhook1.ID, nil), fault.WebhookNotFound)
-		_, err = s.ChangeWebhook(t.Context(), b, webhook1.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
+		requireRefusal(t, "remove a foreign webhook", s.RemoveWebhook(t.Context(), accountB, webhook1.ID, nil), fault.WebhookNotFound)
+		_, err = s.ChangeWebhook(t.Context(), accountB, webhook1.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
 		requireRefusal(t, "change a foreign webhook", err, fault.WebhookNotFound)
-		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), b, webhook1.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
-		changed, err := s.ChangeWebhook(t.Context(), a, webhook1.ID, "", nil, func(hook *webhook.Webhook) {
+		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), accountB, webhook1.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
+		changed, err := s.ChangeWebhook(t.Context(), accountA, webhook1.ID, "", nil, func(hook *webhook.Webhook) {
 			hook.URL, hook.Types, hook.Secrets = "https://other.example.test", nil, hook.Secrets.Rotate([]byte("new"), time.Hour, now)
 		})
 		must(t, "change", err)
-		read, err := s.Webhook(t.Context(), a, webhook1.ID)
+		read, err := s.Webhook(t.Context(), accountA, webhook1.ID)
 		must(t, "read", err)
 		if read.URL != changed.URL || len(read.Types) != 0 || string(read.Secrets.Previous) != "sealed" || !read.Secrets.PreviousUntil.Equal(now.Add(time.Hour)) {
 			t.Errorf("changed to %+v", read)
 		}
-		if other, err := s.Webhook(t.Context(), a, webhook2.ID); err != nil || other.URL != webhook2.URL {
+		if other, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil || other.URL != webhook2.URL {
 			t.Errorf("the other webhook is %+v, %v", other, err)
 		}
-		must(t, "remove", s.RemoveWebhook(t.Context(), a, webhook1.ID, nil))
-		if _, err := s.Webhook(t.Context(), a, webhook2.ID); err != nil {
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, webhook1.ID, nil))
+		if _, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil {
 			t.Errorf("the other webhook: %v", err)
 		}
 	})
@@ -150,10 +150,10 @@ func TestWebhooksAreStored(t *testing.T) {
 
 func TestTheNumberOfWebhooksIsLimited(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		addWebhook(t, s, b, nil)
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		addWebhook(t, s, accountB, nil)
 		errs := concurrently(2*webhook.MaxPerAccount, func(int) error {
-			return s.AddWebhook(t.Context(), webhook.Webhook{ID: newID(), Account: a, URL: "https://x.test", Status: webhook.Enabled,
+			return s.AddWebhook(t.Context(), webhook.Webhook{ID: newID(), Account: accountA, URL: "https://x.test", Status: webhook.Enabled,
 				Secrets: webhook.Secrets{Current: []byte("x")}, CreatedAt: now}, nil)
 		})
 		if n := countWinners(t, errs, fault.WebhookLimitReached); n != webhook.MaxPerAccount {
@@ -216,15 +216,15 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 
 func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b, c := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
-		for _, owner := range []access.AccountID{a, b, c} {
+		accountA, accountB, accountC := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		for _, owner := range []access.AccountID{accountA, accountB, accountC} {
 			addWebhook(t, s, owner, nil)
 			addWebhook(t, s, owner, nil)
 			emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		}
-		_, err := s.SetActive(t.Context(), b, false)
+		_, err := s.SetActive(t.Context(), accountB, false)
 		must(t, "suspend", err)
-		want := []access.AccountID{a, c}
+		want := []access.AccountID{accountA, accountC}
 		slices.Sort(want)
 		got, err := s.AccountsWithNewEvents(t.Context(), 10)
 		must(t, "list", err)
@@ -241,13 +241,13 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 			}
 			first[listed[0]] = true
 		}
-		if len(first) != 2 || first[b] {
+		if len(first) != 2 || first[accountB] {
 			t.Errorf("only %v are first", first)
 		}
-		if ids := fanOut(t, s, a); len(ids) != 2 {
+		if ids := fanOut(t, s, accountA); len(ids) != 2 {
 			t.Errorf("%d webhooks got deliveries", len(ids))
 		}
-		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{c}) {
+		if got, err := s.AccountsWithNewEvents(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{accountC}) {
 			t.Errorf("accounts with unread events: %v, %v", got, err)
 		}
 	})
@@ -502,16 +502,16 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 
 func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
 		var hooks []webhook.Webhook
-		for _, owner := range []access.AccountID{a, a, b} {
+		for _, owner := range []access.AccountID{accountA, accountA, accountB} {
 			hooks = append(hooks, addWebhook(t, s, owner, nil))
 		}
-		addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
-		emitEvents(t, s, a, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
-		emitEvents(t, s, b, domainEvent(guid(1), "1", event.DomainAdded))
-		fanOut(t, s, a)
-		_, err := fanOutOnce(t, s, b, 10, now.Add(-time.Minute))
+		addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		emitEvents(t, s, accountA, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
+		emitEvents(t, s, accountB, domainEvent(guid(1), "1", event.DomainAdded))
+		fanOut(t, s, accountA)
+		_, err := fanOutOnce(t, s, accountB, 10, now.Add(-time.Minute))
 		must(t, "fan out", err)
 		dueAt := func(at time.Time, limit int) (ids []string) {
 			t.Helper()
@@ -536,7 +536,7 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 		if want := (ports.WebhookHealth{Enabled: 3, Disabled: 1, Failing: 1, Pending: 5, OldestDue: now}); h != want {
 			t.Errorf("health %+v, want %+v", h, want)
 		}
-		_, err = s.SetActive(t.Context(), a, false)
+		_, err = s.SetActive(t.Context(), accountA, false)
 		must(t, "suspend", err)
 		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || dueAt(now, 10) != nil {
 			t.Errorf("health of suspended accounts %+v, %v", h, err)
@@ -581,13 +581,13 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 
 func TestClosingAnAccountRemovesItsWebhooks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		removed, kept := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil)
-		_, err := s.CloseAccount(t.Context(), a, now)
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		removed, kept := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, nil)
+		_, err := s.CloseAccount(t.Context(), accountA, now)
 		must(t, "close", err)
-		_, err = s.Webhook(t.Context(), a, removed.ID)
+		_, err = s.Webhook(t.Context(), accountA, removed.ID)
 		requireRefusal(t, "webhook of a closed account", err, fault.WebhookNotFound)
-		if _, err := s.Webhook(t.Context(), b, kept.ID); err != nil {
+		if _, err := s.Webhook(t.Context(), accountB, kept.ID); err != nil {
 			t.Error(err)
 		}
 	})
@@ -682,18 +682,18 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 // a failing webhook, both over all calls, and the number of slots.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		working, failing := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.FailingSince = now })
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		working, failing := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now })
 		emit := func(n int) {
 			for i := range n {
-				for _, owner := range []access.AccountID{a, b} {
+				for _, owner := range []access.AccountID{accountA, accountB} {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i), event.DomainAdded))
 				}
 			}
 		}
 		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
 			t.Helper()
-			fanned, err := s.FanOut(t.Context(), []access.AccountID{a, b}, 100, slots, testLease, now)
+			fanned, err := s.FanOut(t.Context(), []access.AccountID{accountA, accountB}, 100, slots, testLease, now)
 			must(t, "fan out", err)
 			claims = map[string]int{}
 			for _, d := range fanned.Claimed {
@@ -731,10 +731,10 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 // standing and the slots allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
-		proven, failing, unproven := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, b, nil)
-		later, off, removed, waits := addWebhook(t, s, b, nil), addWebhook(t, s, a, nil), addWebhook(t, s, a, nil), addWebhook(t, s, suspended, nil)
-		for _, owner := range []access.AccountID{a, b, suspended} {
+		accountA, accountB, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		proven, failing, unproven := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now }), addWebhook(t, s, accountB, nil)
+		later, off, removed, waits := addWebhook(t, s, accountB, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil), addWebhook(t, s, suspended, nil)
+		for _, owner := range []access.AccountID{accountA, accountB, suspended} {
 			for n := range 5 {
 				emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 				_, err := fanOutOnce(t, s, owner, 100, now.Add(time.Duration(n)*time.Second))
@@ -745,9 +745,9 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 			saveTry(t, s, later, d.Delivery, 500, now.Add(time.Hour))
 		}
 		saveTry(t, s, later, claimDeliveries(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
-		_, err := s.ChangeWebhook(t.Context(), a, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		_, err := s.ChangeWebhook(t.Context(), accountA, off.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		must(t, "disable", err)
-		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		_, err = s.SetActive(t.Context(), suspended, false)
 		must(t, "suspend", err)
 
@@ -818,16 +818,16 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 // only its own webhook.
 func TestResultsAreSavedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
-		succeeding, failing, disabled := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil), addWebhook(t, s, b, nil)
-		removed, late := addWebhook(t, s, a, nil), addWebhook(t, s, a, nil)
+		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
+		succeeding, failing, disabled := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, nil), addWebhook(t, s, accountB, nil)
+		removed, late := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountA, nil)
 		var batch []ports.TriedDelivery
 		for n := range 6 {
-			emitEvents(t, s, a, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+			emitEvents(t, s, accountA, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
-		emitEvents(t, s, b, domainEvent(guid(1), "b", event.DomainAdded))
-		fanOut(t, s, a)
-		fanOut(t, s, b)
+		emitEvents(t, s, accountB, domainEvent(guid(1), "b", event.DomainAdded))
+		fanOut(t, s, accountA)
+		fanOut(t, s, accountB)
 		for _, d := range claimDeliveries(t, s, succeeding, now) {
 			batch = append(batch, triedDelivery(succeeding, d.Delivery, 200, now))
 		}
@@ -837,7 +837,7 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		}{{failing, 500}, {disabled, 410}, {removed, 200}, {late, 200}} {
 			batch = append(batch, triedDelivery(c.hook, claimDeliveries(t, s, c.hook, now)[0].Delivery, c.status, now))
 		}
-		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		must(t, "end leases", s.EndLeases(t.Context()))
 		claimDeliveries(t, s, late, now)
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)

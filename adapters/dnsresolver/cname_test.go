@@ -64,10 +64,10 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 // is incomplete.
 func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
-	referral := changingHandler(t, func(m, q *wire.Msg) {
+	referral := changingHandler(t, func(msg, q *wire.Msg) {
 		if strings.HasPrefix(q.Question[0].Name, "_dmarc.") {
-			m.Authoritative, m.Answer = false, nil
-			m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
+			msg.Authoritative, msg.Answer = false, nil
+			msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
 		}
 	})
 	alias := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
@@ -88,12 +88,12 @@ func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 			if tt.silent {
 				env.wait = shortTimeout
 			}
-			env.resolver.setChange(func(m, q *wire.Msg) {
+			env.resolver.setChange(func(msg, q *wire.Msg) {
 				if q.Question[0].Name != tt.target {
 					return
 				}
-				if m.SetRcode(q, wire.RcodeServerFailure); tt.silent {
-					m.Id++ // a wrong id, so the answer is ignored
+				if msg.SetRcode(q, wire.RcodeServerFailure); tt.silent {
+					msg.Id++ // a wrong id, so the answer is ignored
 				}
 			})
 			env.startServer("127.0.0.2", tt.servers)

@@ -118,15 +118,15 @@ func TestSilentParentIsNotAskedAgain(t *testing.T) {
 func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(m, q *wire.Msg)
+		change func(msg, q *wire.Msg)
 		reason string
 		secure bool
 	}{
 		{"not signed", func(*wire.Msg, *wire.Msg) {}, "", false},
-		{"signed correctly", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
-		{"forged", func(m, q *wire.Msg) {
+		{"signed correctly", func(msg, q *wire.Msg) { msg.AuthenticatedData = q.AuthenticatedData }, "", true},
+		{"forged", func(msg, q *wire.Msg) {
 			if !q.CheckingDisabled && strings.HasSuffix(q.Question[0].Name, "example.test.") && q.Question[0].Qtype == wire.TypeNS {
-				m.SetRcode(q, wire.RcodeServerFailure)
+				msg.SetRcode(q, wire.RcodeServerFailure)
 			}
 		}, "dnssec_bogus", false},
 	} {
@@ -146,9 +146,9 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
 	env := newFixture(t, delegation)
 	var failed atomic.Bool
-	env.resolver.setChange(func(m, q *wire.Msg) {
+	env.resolver.setChange(func(msg, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
-			m.SetRcode(q, wire.RcodeServerFailure)
+			msg.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
 	env.startServer("127.0.0.2", newServer(t, standardZone))

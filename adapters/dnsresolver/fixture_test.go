@@ -169,13 +169,13 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 	defer s.mu.Unlock()
 	name, qtype := q.Question[0].Name, q.Question[0].Qtype
 	s.questionCounts[strings.ToLower(name)+" "+wire.TypeToString[qtype]]++
-	m := new(wire.Msg)
-	m.SetReply(q)
-	m.Authoritative = true
-	defer s.applyFaults(m, q)
+	msg := new(wire.Msg)
+	msg.SetReply(q)
+	msg.Authoritative = true
+	defer s.applyFaults(msg, q)
 	if s.refersOnly {
-		m.Authoritative, m.Ns = false, s.records
-		return m
+		msg.Authoritative, msg.Ns = false, s.records
+		return msg
 	}
 	for range 12 {
 		next := ""
@@ -187,7 +187,7 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 				next = c.Target
 			}
 			if rr.Header().Rrtype == qtype || next != "" {
-				m.Answer = append(m.Answer, rr)
+				msg.Answer = append(msg.Answer, rr)
 			}
 		}
 		if next == "" {
@@ -195,21 +195,21 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 		}
 		name = next
 	}
-	if len(m.Answer) == 0 {
-		s.answerNegative(m, name)
+	if len(msg.Answer) == 0 {
+		s.answerNegative(msg, name)
 	}
 	if w.RemoteAddr().Network() == "udp" {
 		size := wire.MinMsgSize
 		if o := q.IsEdns0(); o != nil {
 			size = int(o.UDPSize())
 		}
-		m.Truncate(size)
+		msg.Truncate(size)
 	}
-	return m
+	return msg
 }
 
 // setChange sets the change that is applied to each answer.
-func (s *recordServer) setChange(change func(m, q *wire.Msg)) {
+func (s *recordServer) setChange(change func(msg, q *wire.Msg)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.change = change
@@ -223,25 +223,25 @@ func (s *recordServer) failOn(name string) {
 }
 
 // applyFaults changes an answer as the test requested.
-func (s *recordServer) applyFaults(m, q *wire.Msg) {
+func (s *recordServer) applyFaults(msg, q *wire.Msg) {
 	if s.failName != "" && strings.EqualFold(s.failName, q.Question[0].Name) {
-		m.SetRcode(q, wire.RcodeServerFailure)
+		msg.SetRcode(q, wire.RcodeServerFailure)
 	}
 	if s.change != nil {
-		s.change(m, q)
+		s.change(msg, q)
 	}
 }
 
 // answerNegative makes m a negative answer: NXDOMAIN, or NOERROR when the name exists.
-func (s *recordServer) answerNegative(m *wire.Msg, name string) {
-	m.Rcode = wire.RcodeNameError
+func (s *recordServer) answerNegative(msg *wire.Msg, name string) {
+	msg.Rcode = wire.RcodeNameError
 	for _, rr := range s.records {
 		owner := rr.Header().Name
 		if wire.IsSubDomain(name, owner) {
-			m.Rcode = wire.RcodeSuccess
+			msg.Rcode = wire.RcodeSuccess
 		}
-		if rr.Header().Rrtype == wire.TypeSOA && wire.IsSubDomain(owner, name) && (len(m.Ns) == 0 || len(owner) > len(m.Ns[0].Header().Name)) {
-			m.Ns = []wire.RR{rr}
+		if rr.Header().Rrtype == wire.TypeSOA && wire.IsSubDomain(owner, name) && (len(msg.Ns) == 0 || len(owner) > len(msg.Ns[0].Header().Name)) {
+			msg.Ns = []wire.RR{rr}
 		}
 	}
 }

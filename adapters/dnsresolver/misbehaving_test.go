@@ -26,7 +26,7 @@ func codeHandler(code int) wire.Handler {
 var silentHandler = wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) {})
 
 // changingHandler returns a server of the standard zone that changes each answer.
-func changingHandler(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
+func changingHandler(t *testing.T, change func(msg, q *wire.Msg)) wire.Handler {
 	s := newServer(t, standardZone)
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		m := s.answer(w, q)
@@ -36,19 +36,19 @@ func changingHandler(t *testing.T, change func(m, q *wire.Msg)) wire.Handler {
 }
 
 // changeForType limits a change to the answers for one type.
-func changeForType(qtype uint16, change func(m, q *wire.Msg)) func(m, q *wire.Msg) {
-	return func(m, q *wire.Msg) {
+func changeForType(qtype uint16, change func(msg, q *wire.Msg)) func(msg, q *wire.Msg) {
+	return func(msg, q *wire.Msg) {
 		if q.Question[0].Qtype == qtype {
-			change(m, q)
+			change(msg, q)
 		}
 	}
 }
 
 func TestStateOfASecondServerIsReported(t *testing.T) {
-	notAuthoritative := func(m, _ *wire.Msg) { m.Authoritative = false }
-	upward := func(m, q *wire.Msg) {
-		m.Authoritative, m.Answer = false, nil
-		m.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
+	notAuthoritative := func(msg, _ *wire.Msg) { msg.Authoritative = false }
+	upward := func(msg, q *wire.Msg) {
+		msg.Authoritative, msg.Answer = false, nil
+		msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -59,38 +59,38 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 	}{
 		{"refuses the zone", codeHandler(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"fails", codeHandler(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"serves only the parent zone", changingHandler(t, func(m, _ *wire.Msg) {
-			m.Rcode, m.Answer = wire.RcodeNameError, nil
-			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
+		{"serves only the parent zone", changingHandler(t, func(msg, _ *wire.Msg) {
+			msg.Rcode, msg.Answer = wire.RcodeNameError, nil
+			msg.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"is not authoritative", codeHandler(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"answers from a cache", changingHandler(t, notAuthoritative), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"refers upwards", changingHandler(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"does not answer", silentHandler, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"refuses one type", changingHandler(t, changeForType(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
+		{"refuses one type", changingHandler(t, changeForType(wire.TypeTXT, func(msg, q *wire.Msg) { msg.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
 		{"answers one type from a cache", changingHandler(t, changeForType(wire.TypeMX, notAuthoritative)), dns.ServerOK, "type_unknown", nil},
-		{"cannot read EDNS", changingHandler(t, func(m, q *wire.Msg) {
+		{"cannot read EDNS", changingHandler(t, func(msg, q *wire.Msg) {
 			if q.IsEdns0() != nil {
-				*m = *new(wire.Msg).SetRcodeFormatError(q)
-				m.Question = nil
+				*msg = *new(wire.Msg).SetRcodeFormatError(q)
+				msg.Question = nil
 			}
 		}), dns.ServerOK, "", nil},
-		{"does not support EDNS", changingHandler(t, func(m, q *wire.Msg) {
+		{"does not support EDNS", changingHandler(t, func(msg, q *wire.Msg) {
 			if q.IsEdns0() != nil {
-				m.SetRcode(q, wire.RcodeNotImplemented)
+				msg.SetRcode(q, wire.RcodeNotImplemented)
 			}
 		}), dns.ServerOK, "", nil},
-		{"answers in upper case", changingHandler(t, func(m, _ *wire.Msg) {
-			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
-			for i, rr := range m.Answer {
-				m.Answer[i] = wire.Copy(rr)
-				m.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
+		{"answers in upper case", changingHandler(t, func(msg, _ *wire.Msg) {
+			msg.Question[0].Name = strings.ToUpper(msg.Question[0].Name)
+			for i, rr := range msg.Answer {
+				msg.Answer[i] = wire.Copy(rr)
+				msg.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
 			}
 		}), dns.ServerOK, "", nil},
-		{"answers with another id", changingHandler(t, func(m, _ *wire.Msg) { m.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"answers another question", changingHandler(t, func(m, _ *wire.Msg) { m.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"sends the question back", changingHandler(t, func(m, _ *wire.Msg) { m.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers with another id", changingHandler(t, func(msg, _ *wire.Msg) { msg.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers another question", changingHandler(t, func(msg, _ *wire.Msg) { msg.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"sends the question back", changingHandler(t, func(msg, _ *wire.Msg) { msg.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

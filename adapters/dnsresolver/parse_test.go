@@ -77,11 +77,11 @@ func TestTXTEscapesAreDecoded(t *testing.T) {
 // TestDifferentlySplitTXTRecordsAreTwo checks that two TXT records with the same text, split into
 // strings in two ways, stay two records. An exact duplicate is dropped.
 func TestDifferentlySplitTXTRecordsAreTwo(t *testing.T) {
-	m := new(wire.Msg)
+	msg := new(wire.Msg)
 	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {
-		m.Answer = append(m.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})
+		msg.Answer = append(msg.Answer, &wire.TXT{Hdr: wire.RR_Header{Name: "a.test.", Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: cut})
 	}
-	v, err := parseAnswer(m, question{"a.test", wire.TypeTXT})
+	v, err := parseAnswer(msg, question{"a.test", wire.TypeTXT})
 	if err != nil || !slices.Equal(v.values, []string{"v=spf1 -all", "v=spf1 -all"}) {
 		t.Errorf("%q, %v", v.values, err)
 	}

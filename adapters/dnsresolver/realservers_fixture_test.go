@@ -93,11 +93,11 @@ func (b bind) addr() string { return b.Addr }
 
 func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 	t.Helper()
-	m := new(wire.Msg).SetUpdate(zone + ".")
-	m.Insert(records)
-	m.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
+	msg := new(wire.Msg).SetUpdate(zone + ".")
+	msg.Insert(records)
+	msg.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
 	client := &wire.Client{Net: "tcp", TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
-	a, _, err := client.ExchangeContext(t.Context(), m, b.Addr)
+	a, _, err := client.ExchangeContext(t.Context(), msg, b.Addr)
 	if err != nil || a.Rcode != wire.RcodeSuccess {
 		t.Fatalf("%v %v", a, err)
 	}

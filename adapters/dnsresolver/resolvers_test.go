@@ -37,7 +37,7 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 // resolvers. The read is not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 	env := newFixture(t, standardZone)
-	env.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
+	env.resolver.setChange(func(msg, _ *wire.Msg) { msg.Authoritative, msg.RecursionAvailable = false, true })
 	server := newServer(t, standardZone)
 	env.startServer("127.0.0.2", server)
 	reader := dnsresolver.New(dnsresolver.Options{

@@ -47,9 +47,9 @@ type apiClient struct {
 
 // serve starts a server for the handler, which is closed at the end of the test, and returns a
 // client.
-func serve(t *testing.T, h http.Handler) *apiClient {
+func serve(t *testing.T, handler http.Handler) *apiClient {
 	t.Helper()
-	server := httptest.NewServer(h)
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	return &apiClient{t: t, server: server, validator: documentValidator(t)}
 }

@@ -84,18 +84,18 @@ func newGuardBench(b *testing.B) guardBench {
 // BenchmarkGuard measures the processor time of this process for a read and a write, with and
 // without the middleware.
 func BenchmarkGuard(b *testing.B) {
-	g := newGuardBench(b)
+	bench := newGuardBench(b)
 	for _, op := range []struct{ name, method, path, body string }{
-		{"read", "GET", g.mailbox + "/usage", ""},
-		{"write", "PATCH", g.mailbox, `{"daily_send_limit":5}`},
+		{"read", "GET", bench.mailbox + "/usage", ""},
+		{"write", "PATCH", bench.mailbox, `{"daily_send_limit":5}`},
 	} {
-		b.Run(op.name+"/with", func(b *testing.B) { g.load(b, g.guarded, op.method, op.path, op.body) })
-		b.Run(op.name+"/without", func(b *testing.B) { g.load(b, g.unguarded, op.method, op.path, op.body) })
+		b.Run(op.name+"/with", func(b *testing.B) { bench.load(b, bench.guarded, op.method, op.path, op.body) })
+		b.Run(op.name+"/without", func(b *testing.B) { bench.load(b, bench.unguarded, op.method, op.path, op.body) })
 	}
 }
 
 // load sends the request repeatedly and reports the processor time in microseconds per request.
-func (g guardBench) load(b *testing.B, h http.Handler, method, path, body string) {
+func (g guardBench) load(b *testing.B, handler http.Handler, method, path, body string) {
 	b.Helper()
 	before := processorTime(b)
 	for b.Loop() {
@@ -104,7 +104,7 @@ func (g guardBench) load(b *testing.B, h http.Handler, method, path, body string
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Idempotency-Key", rand.Text())
 		answer := httptest.NewRecorder()
-		if h.ServeHTTP(answer, r); answer.Code != http.StatusOK {
+		if handler.ServeHTTP(answer, r); answer.Code != http.StatusOK {
 			b.Fatalf("%d %s", answer.Code, answer.Body)
 		}
 	}

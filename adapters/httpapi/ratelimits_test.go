@@ -239,13 +239,13 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	var lines bytes.Buffer
 	env.options.Guard.Log = telemetry.Logger(&lines, slog.LevelInfo)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 1}
-	h, reading := env.handler(t), make(chan struct{})
+	handler, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			r.Body = readNotifier{r.Body, began}
 		}
-		h.ServeHTTP(rw, r)
+		handler.ServeHTTP(rw, r)
 	}))
 	sending, sent := io.Pipe()
 	slow := call{method: "POST", path: domainsOfA, key: env.accountA.key, body: " "}.request(t, client.server.URL)

@@ -40,12 +40,12 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env.options.Guard.Pages = console.New(console.Options{
 		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
 	})
-	h, reading := env.handler(t), make(chan struct{}, slowClients)
+	handler, reading := env.handler(t), make(chan struct{}, slowClients)
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			r.Body = readNotifier{r.Body, sync.OnceFunc(func() { reading <- struct{}{} })}
 		}
-		h.ServeHTTP(rw, r)
+		handler.ServeHTTP(rw, r)
 	}))
 	answers := make(chan *http.Response, slowClients)
 	var forms []*io.PipeWriter
@@ -127,10 +127,10 @@ func heapInUse() uint64 {
 // connections long before its write timeout, and serves a client that reads slowly to the end.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
 		warm := httptest.NewRecorder()
-		h.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
+		handler.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
 		content := warm.Body.Bytes()
 		if len(content) < 2*memoryOfClient {
 			t.Fatalf("%s has only %d bytes", path, len(content))
@@ -139,7 +139,7 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 			t.Run(path+" "+encoding, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := &pipeListener{make(chan net.Conn), make(chan struct{})}
-					server := httpapi.Server("", h)
+					server := httpapi.Server("", handler)
 					var closed atomic.Int32
 					server.ConnState = func(_ net.Conn, state http.ConnState) {
 						if state == http.StateClosed {
@@ -213,12 +213,12 @@ func (w *discardingWriter) Write(p []byte) (int, error) {
 // sending a small one. A copy of each part would make the garbage collector slow down all other
 // requests.
 func TestAFileIsSentThroughOneBuffer(t *testing.T) {
-	h := newTestEnv(t).handler(t)
+	handler := newTestEnv(t).handler(t)
 	allocations := func(file string) (n float64, size int) {
 		r := httptest.NewRequest(http.MethodGet, "/docs/assets/"+file, nil)
 		n = testing.AllocsPerRun(20, func() {
 			w := &discardingWriter{header: http.Header{}}
-			h.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 			size = w.sent
 		})
 		return n, size

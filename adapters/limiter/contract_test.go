@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func openLimiter(t testing.TB, o limiter.Options) *limiter.Limiter {
+func openLimiter(t testing.TB, options limiter.Options) *limiter.Limiter {
 	t.Helper()
-	l, err := limiter.Open(t.Context(), o)
+	l, err := limiter.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,9 +44,9 @@ func openLimiter(t testing.TB, o limiter.Options) *limiter.Limiter {
 const hangTimeout = 4 * time.Minute
 
 // openShared opens a limiter and waits until it uses Redis.
-func openShared(t testing.TB, o limiter.Options) *limiter.Limiter {
+func openShared(t testing.TB, options limiter.Options) *limiter.Limiter {
 	t.Helper()
-	l := openLimiter(t, o)
+	l := openLimiter(t, options)
 	waitUntil(t, "the limiter counts in Redis", func() bool { return !l.State().Fallback })
 	return l
 }

@@ -37,8 +37,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			server, log := testserver.NewRedis(t), &logBuffer{}
-			o := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
-			replica1, replica2 := openShared(t, o), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: o.AnswerTimeout})
+			options := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
+			replica1, replica2 := openShared(t, options), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: options.AnswerTimeout})
 			if n := countAllowed(10, testBucket(12), replica1); n != 10 {
 				t.Fatalf("%d passed", n)
 			}
@@ -73,7 +73,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 				t.Errorf("%d more passed in a process that had already allowed 12", n)
 			}
 			// Redis executes the commands that it received while it hung, so they count.
-			if n := countAllowed(50, testBucket(12), openShared(t, o)); n > tt.left {
+			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.left {
 				t.Errorf("%d passed in a new process, where %d were left", n, tt.left)
 			}
 			if serverURL, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), serverURL.User.String()[1:]) {

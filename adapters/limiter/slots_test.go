@@ -18,9 +18,9 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	// the duration.
 	const lease = 2 * time.Second
 	server := testserver.NewRedis(t)
-	o := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hangTimeout}
-	replica1, replica2 := openShared(t, o), openShared(t, o)
-	shortLease := o
+	options := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hangTimeout}
+	replica1, replica2 := openShared(t, options), openShared(t, options)
+	shortLease := options
 	shortLease.Lease /= 2
 	dying, err := limiter.Open(t.Context(), shortLease)
 	if err != nil {
@@ -42,18 +42,18 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	}
 	waitUntil(t, "the slot of the dead process is free", func() bool { _, ok := enter(replica2); return ok })
 	<-time.After(lease * 4 / 3)
-	if _, ok := enter(openShared(t, o)); ok {
+	if _, ok := enter(openShared(t, options)); ok {
 		t.Error("slots that are in use became free")
 	}
 	server.Empty(t)
 	waitUntil(t, "the slots in use are in Redis again", func() bool {
-		release, ok := enter(openShared(t, o))
+		release, ok := enter(openShared(t, options))
 		release()
 		return !ok
 	})
 	release()
 	release() // the second call does nothing
-	if _, ok := enter(openShared(t, o)); !ok {
+	if _, ok := enter(openShared(t, options)); !ok {
 		t.Error("a slot that was released is not free")
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // expectWait checks that nearly the whole wait is left. The test may be slow, but not half an hour.
-func expectWait(t *testing.T, w ports.Waits, scope string, want time.Duration) {
+func expectWait(t *testing.T, waits ports.Waits, scope string, want time.Duration) {
 	t.Helper()
-	if wait := w.Wait(t.Context(), scope, 0); wait > want || wait < want-30*time.Minute || wait < 0 {
+	if wait := waits.Wait(t.Context(), scope, 0); wait > want || wait < want-30*time.Minute || wait < 0 {
 		t.Errorf("%s: %s left, want %s", scope, wait, want)
 	}
 }

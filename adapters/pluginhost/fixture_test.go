@@ -127,19 +127,19 @@ func waitForLine(t *testing.T, logged *logBuffer, texts ...string) {
 
 // newHost returns a host that is closed at the end of the test, and its log. It uses fastRestart if
 // the options have no supervision policy.
-func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) {
+func newHost(t *testing.T, options pluginhost.Options) (*pluginhost.Host, *logBuffer) {
 	t.Helper()
-	if o.Supervision == (pluginhost.SupervisionPolicy{}) {
-		o.Supervision = fastRestart
+	if options.Supervision == (pluginhost.SupervisionPolicy{}) {
+		options.Supervision = fastRestart
 	}
 	logged := &logBuffer{}
-	o.Log = slog.New(slog.NewJSONHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h, err := pluginhost.New(o)
+	options.Log = slog.New(slog.NewJSONHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	host, err := pluginhost.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
-	return h, logged
+	t.Cleanup(host.Close)
+	return host, logged
 }
 
 // tenantOf returns a tenant at a plugin. misbehaviour is the plugin's setting do, which selects how

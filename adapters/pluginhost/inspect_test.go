@@ -227,8 +227,8 @@ func TestRemoveDeletesPlugins(t *testing.T) {
 	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {
 		t.Fatalf("%v %v", removed, err)
 	}
-	h, _ := newHost(t, pluginhost.Options{Dir: dir})
-	if names := h.Names("mail"); len(names) != 1 || names[0] != "two" {
+	host, _ := newHost(t, pluginhost.Options{Dir: dir})
+	if names := host.Names("mail"); len(names) != 1 || names[0] != "two" {
 		t.Errorf("left are %v", names)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mail-one")); !errors.Is(err, fs.ErrNotExist) {

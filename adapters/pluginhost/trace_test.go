@@ -34,16 +34,16 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 
 	policy := fastRestart
 	policy.StopGrace = testTimeout // the plugin sends its last spans before it ends
-	h, _ := newHost(t, pluginhost.Options{
+	host, _ := newHost(t, pluginhost.Options{
 		Dir: pluginDir(t, "puppet:puppet"), Supervision: policy,
 		Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
 	})
 	ctx, root := provider.Tracer("test").Start(t.Context(), "caller")
-	if _, err := tenantOf(h, "puppet", "").Profile(ctx); err != nil {
+	if _, err := tenantOf(host, "puppet", "").Profile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	root.End()
-	h.Close()
+	host.Close()
 
 	parents := map[string]string{} // from the ids of the host's spans to their parents' ids
 	for _, s := range exporter.GetSpans() {

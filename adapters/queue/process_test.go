@@ -36,16 +36,16 @@ func TestMain(m *testing.M) {
 
 // runProcess runs the worker process of the contract suite (package ports/contract) in a folder.
 func runProcess(ctx context.Context, dir, database string) error {
-	o := contractOptions
-	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	options := contractOptions
+	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	if database == "" {
-		l, err := queue.NewLocal(o)
+		l, err := queue.NewLocal(options)
 		if err != nil {
 			return err
 		}
 		return queuecontract.QueueProcess(ctx, dir, l)
 	}
-	r, err := queue.OpenRiver(ctx, database, o)
+	r, err := queue.OpenRiver(ctx, database, options)
 	if err != nil {
 		return err
 	}

@@ -57,12 +57,12 @@ func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
 }
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
-	for name, o := range map[string]queue.Options{
+	for name, options := range map[string]queue.Options{
 		"rescue before the deadline":      {HandlerTimeout: time.Minute, RescueAfter: time.Minute},
 		"one handler":                     {MaxHandlers: 1},
 		"more handlers than River allows": {MaxHandlers: 10_001},
 	} {
-		if _, err := queue.NewLocal(o); err == nil {
+		if _, err := queue.NewLocal(options); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}

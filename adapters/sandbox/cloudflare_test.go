@@ -116,10 +116,10 @@ func (fixture *cloudflareFixture) putRecords(name, records string) {
 // servedValues returns the answer of the DNS server, one record after the other.
 func (fixture *cloudflareFixture) servedValues(name, qtype string) string {
 	fixture.t.Helper()
-	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
+	msg, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
 	must(fixture.t, err)
 	var lines []string
-	for _, rr := range m.Answer {
+	for _, rr := range msg.Answer {
 		lines = append(lines, strings.TrimPrefix(rr.String(), rr.Header().String()))
 	}
 	return strings.Join(lines, "|")

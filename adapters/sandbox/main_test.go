@@ -54,9 +54,9 @@ func pluginDirWith(t testing.TB, names ...string) string {
 }
 
 // startSandbox starts a sandbox that is closed at the end of the test.
-func startSandbox(t testing.TB, o sandbox.Options) *sandbox.Environment {
+func startSandbox(t testing.TB, options sandbox.Options) *sandbox.Environment {
 	t.Helper()
-	env, err := sandbox.Start(t.Context(), o)
+	env, err := sandbox.Start(t.Context(), options)
 	must(t, err)
 	t.Cleanup(func() { closeEnvironment(t, env) })
 	return env

@@ -82,8 +82,8 @@ func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
 }
 
 func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
-	f := newFixture(t)
-	if status, body := f.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
+	fixture := newFixture(t)
+	if status, body := fixture.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d %s", status, body)
 	}
 }
@@ -91,9 +91,9 @@ func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
 // TestSimulatorsKeepTheirAddress checks that a simulator has the same address after a restart.
 // Credentials and links in a browser may contain the address.
 func TestSimulatorsKeepTheirAddress(t *testing.T) {
-	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")}
+	options := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")}
 	startedURL := func() string {
-		env, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), options)
 		must(t, err)
 		defer closeEnvironment(t, env)
 		return env.Settings()["fake"]["login_url"]

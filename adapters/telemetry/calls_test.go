@@ -35,10 +35,10 @@ func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 }
 
 // callsInterceptor returns the interceptor of Calls for a provider named "p".
-func callsInterceptor(t *testing.T, o CallOptions) wire.Interceptor {
+func callsInterceptor(t *testing.T, options CallOptions) wire.Interceptor {
 	t.Helper()
-	o.Provider = "p"
-	measure, err := Calls(o)
+	options.Provider = "p"
+	measure, err := Calls(options)
 	if err != nil {
 		t.Fatal(err)
 	}

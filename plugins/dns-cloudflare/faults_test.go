@@ -27,14 +27,14 @@ type faultyFixture struct {
 }
 
 func newFaultyFixture(t *testing.T) *faultyFixture {
-	f := &faultyFixture{fixture: newFixture(t), limit: limit}
+	fixture := &faultyFixture{fixture: newFixture(t), limit: limit}
 	if !soak.On() {
-		f.limit /= 5
+		fixture.limit /= 5
 	}
-	state := newTestState(f.now)
-	state.budgets.limit = f.limit
-	f.newProvider = state.provider
-	return f
+	state := newTestState(fixture.now)
+	state.budgets.limit = fixture.limit
+	fixture.newProvider = state.provider
+	return fixture
 }
 
 func (f *faultyFixture) now() time.Time { return time.Now().Add(time.Duration(f.clockOffset.Load())) }
@@ -59,13 +59,13 @@ func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 		err = call()
 		answeredAt := f.now()
 		f.clock.RUnlock()
-		o := sdk.OutcomeOf(err)
+		result := sdk.OutcomeOf(err)
 		switch {
-		case o.Kind == 0:
+		case result.Kind == 0:
 			return tries, err
-		case o.Kind == sdk.Throttled:
-			f.advanceTo(answeredAt.Add(o.RetryAfter))
-		case failures > 20 || o.Kind != sdk.Unknown && o.Kind != sdk.Broken && o.Kind != sdk.Down:
+		case result.Kind == sdk.Throttled:
+			f.advanceTo(answeredAt.Add(result.RetryAfter))
+		case failures > 20 || result.Kind != sdk.Unknown && result.Kind != sdk.Broken && result.Kind != sdk.Down:
 			return tries, err
 		default:
 			failures++

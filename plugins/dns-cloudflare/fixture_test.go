@@ -132,11 +132,11 @@ func (f *fixture) connection(token string) sdk.Connection {
 }
 
 func (f *fixture) providerWithToken(token string) sdk.DNSProvider {
-	p, err := f.newProvider(f.connection(token))
+	provider, err := f.newProvider(f.connection(token))
 	if err != nil {
 		panic(err)
 	}
-	return p
+	return provider
 }
 
 func (f *fixture) Provider() sdk.DNSProvider {

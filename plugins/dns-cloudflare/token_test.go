@@ -13,19 +13,19 @@ import (
 // TestInactiveTokensAreRefused checks disabled and expired tokens. Cloudflare answers the
 // verification of such a token with status 200 and the state of the token.
 func TestInactiveTokensAreRefused(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
 	for _, status := range []string{"disabled", "expired"} {
-		f.control(t, http.MethodPut, "/token", map[string]string{"status": status}, nil)
-		if n, err := f.Provider().Check(t.Context()); err == nil {
+		fixture.control(t, http.MethodPut, "/token", map[string]string{"status": status}, nil)
+		if n, err := fixture.Provider().Check(t.Context()); err == nil {
 			t.Errorf("%s: %d zones", status, n)
 		}
-		if _, err := f.Provider().Zone(t.Context(), zone); err == nil {
+		if _, err := fixture.Provider().Zone(t.Context(), zone); err == nil {
 			t.Errorf("a token that is %s finds zones", status)
 		}
 	}
-	f.control(t, http.MethodPut, "/token", map[string]string{"status": "active"}, nil)
-	if n, err := f.Provider().Check(t.Context()); err != nil || n != 1 {
+	fixture.control(t, http.MethodPut, "/token", map[string]string{"status": "active"}, nil)
+	if n, err := fixture.Provider().Check(t.Context()); err != nil || n != 1 {
 		t.Errorf("active again: %d, %v", n, err)
 	}
 }
@@ -43,17 +43,17 @@ func (f *fixture) customerToken(t *testing.T, customer string) string {
 // TestEachCustomerHasItsOwnToken checks that all customers' tokens have access to the same zones,
 // that each has its own limit, and that other tokens are refused.
 func TestEachCustomerHasItsOwnToken(t *testing.T) {
-	f := newFixture(t)
-	zone := f.NewZone(t)
-	one, other := f.customerToken(t, "one"), f.customerToken(t, "other")
-	if one == other || one != f.customerToken(t, "one") {
+	fixture := newFixture(t)
+	zone := fixture.NewZone(t)
+	one, other := fixture.customerToken(t, "one"), fixture.customerToken(t, "other")
+	if one == other || one != fixture.customerToken(t, "one") {
 		t.Fatal(one, other)
 	}
 	for token, isAccepted := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
-		c := sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
-		p, err := f.newProvider(c)
+		connection := sdk.Connection{Settings: fixture.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
+		provider, err := fixture.newProvider(connection)
 		if err == nil {
-			_, err = p.Zone(t.Context(), zone)
+			_, err = provider.Zone(t.Context(), zone)
 		}
 		if (err == nil) != isAccepted {
 			t.Errorf("%q: %v", token, err)
@@ -61,9 +61,9 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	}
 	statuses := map[string]int{}
 	for range limit {
-		statuses[one] = f.verifyStatus(one)
+		statuses[one] = fixture.verifyStatus(one)
 	}
-	statuses[other] = f.verifyStatus(other)
+	statuses[other] = fixture.verifyStatus(other)
 	if statuses[one] != http.StatusTooManyRequests || statuses[other] != http.StatusOK {
 		t.Errorf("after %d calls with one token the statuses are %v", limit, statuses)
 	}

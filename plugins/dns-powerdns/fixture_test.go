@@ -64,7 +64,8 @@ func newFixture(t conformance.T) *fixture {
 	return f
 }
 
-// proxyHandler returns a handler that passes requests to the server and applies the planned failures.
+// proxyHandler returns a handler that passes requests to the server and applies the planned
+// failures.
 func (f *fixture) proxyHandler(server http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
@@ -103,11 +104,11 @@ func (f *fixture) connection(key string) sdk.Connection {
 }
 
 func (f *fixture) providerWithKey(key string) sdk.DNSProvider {
-	p, err := f.newProvider(f.connection(key))
+	provider, err := f.newProvider(f.connection(key))
 	if err != nil {
 		panic(err)
 	}
-	return p
+	return provider
 }
 
 func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithKey(f.server.Key) }

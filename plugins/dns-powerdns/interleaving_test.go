@@ -64,8 +64,8 @@ func (o *owner) currentSet() sdk.RRSet {
 	return set
 }
 
-// planChanges chooses at most two changes, each with the request of the plugin before which it is made. It
-// returns a function for the plugin's next request, which makes the changes that are due.
+// planChanges chooses at most two changes, each with the request of the plugin before which it is
+// made. It returns a function for the plugin's next request, which makes the changes that are due.
 func (o *owner) planChanges(order *interleaving.Order) (beforeRequest func()) {
 	const requests = 3
 	var due [requests][]func(*owner, sdk.RRSet)
@@ -98,20 +98,20 @@ func (o *owner) lostAChange(current sdk.RRSet) bool {
 // may report an overlap only if there was a change between its read and its PATCH. It may report
 // that nothing or everything was written only if that is true.
 func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
-	f := newFixture(t)
+	fixture := newFixture(t)
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {
-		zone := f.NewZone(t)
-		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": []string{"DEFAULT", "INCREASE"}[order.Choose(2)]})
+		zone := fixture.NewZone(t)
+		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": []string{"DEFAULT", "INCREASE"}[order.Choose(2)]})
 		before := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "second"}}
-		f.Put(t, zone, before)
-		zoneInfo := findZone(t, f, zone)
+		fixture.Put(t, zone, before)
+		zoneInfo := findZone(t, fixture, zone)
 		after := before
 		after.Values = []string{"MS=ms1", "of the owner", "second"}
-		o := &owner{fixture: f, t: t, zone: zone}
-		beforeCall, patchesBefore := o.planChanges(order), f.patches.Load()
-		f.beforeCall.Store(&beforeCall)
-		_, err := f.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}})
-		f.beforeCall.Store(nil)
+		o := &owner{fixture: fixture, t: t, zone: zone}
+		beforeCall, patchesBefore := o.planChanges(order), fixture.patches.Load()
+		fixture.beforeCall.Store(&beforeCall)
+		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}})
+		fixture.beforeCall.Store(nil)
 		held, outcome := o.currentSet(), sdk.OutcomeOf(err)
 		overlapped := outcome == sdk.OutcomeOf(sdk.Overlapped())
 		changedNothing := err != nil && outcome.Kind != sdk.Broken && outcome.Kind != sdk.Unknown
@@ -124,7 +124,7 @@ func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 			t.Errorf("the zone changed before the PATCH, and Apply returned %v", err)
 		case err == nil && !held.Same(after):
 			t.Errorf("Apply succeeded, and the zone has %+v", held)
-		case changedNothing && f.patches.Load() > patchesBefore:
+		case changedNothing && fixture.patches.Load() > patchesBefore:
 			t.Errorf("Apply wrote and returned %v", err)
 		}
 	})

@@ -26,14 +26,14 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 		_, _ = io.WriteString(w, end)
 	}))
 	t.Cleanup(server.Close)
-	p, err := newTestState().provider(sdk.Connection{
+	provider, err := newTestState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL, "allow_private": "true"},
 		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return provider
 }
 
 // TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. It

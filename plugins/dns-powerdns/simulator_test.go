@@ -22,12 +22,12 @@ import (
 // simulator.
 func newSimulated(t conformance.T) *conformance.DNSTest {
 	state := newTestState() // concurrent writers of a process share the locks in state
-	return conformance.SimulateDNS(t, simulator.New, func(c sdk.Connection) sdk.DNSProvider {
-		p, err := state.provider(c)
+	return conformance.SimulateDNS(t, simulator.New, func(connection sdk.Connection) sdk.DNSProvider {
+		provider, err := state.provider(connection)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p
+		return provider
 	})
 }
 

@@ -40,7 +40,7 @@ func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 	}, nil
 }
 
-func (p *provider) sign(m *wire.Msg) { m.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
+func (p *provider) sign(msg *wire.Msg) { msg.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
 
 // transfer returns all records of a zone by AXFR, without the second SOA. It fails with sdk.NoZone
 // or another outcome of package sdk, for example if the zone exceeds maxRecords or maxBytes.
@@ -115,19 +115,19 @@ func isTSIGError(err error) bool {
 
 // update sends an update message and returns the error for the answer. The answer must be signed,
 // except for NOTAUTH.
-func (p *provider) update(ctx context.Context, m *wire.Msg) error {
+func (p *provider) update(ctx context.Context, msg *wire.Msg) error {
 	conn, closeConn, err := p.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeConn()
-	p.sign(m)
-	if err := conn.WriteMsg(m); err != nil {
+	p.sign(msg)
+	if err := conn.WriteMsg(msg); err != nil {
 		return sdk.UnknownEffect("no_answer")
 	}
 	resp, err := conn.ReadMsg()
 	switch {
-	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != m.Id:
+	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != msg.Id:
 		return sdk.UnknownEffect("no_answer")
 	case err != nil && resp.Rcode != wire.RcodeNotAuth:
 		return sdk.UnknownEffect("unsigned_answer") // anybody can send an unsigned answer

@@ -23,10 +23,10 @@ import (
 const testTimeout = 4 * time.Minute
 
 // newTestProvider returns a provider whose calls time out after testTimeout.
-func newTestProvider(c sdk.Connection) (sdk.DNSProvider, error) {
-	created, err := newProvider(c)
+func newTestProvider(connection sdk.Connection) (sdk.DNSProvider, error) {
+	created, err := newProvider(connection)
 	if p, ok := created.(*provider); ok {
-		p.timeout, p.dialer = testTimeout, sdk.NewDialer(testTimeout, c.Settings["allow_private"] == "true")
+		p.timeout, p.dialer = testTimeout, sdk.NewDialer(testTimeout, connection.Settings["allow_private"] == "true")
 	}
 	return created, err
 }
@@ -159,31 +159,31 @@ func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
 }
 
 // addTSIG signs a message with the server's key and returns the secrets for the client.
-func (f *fixture) addTSIG(m *wire.Msg) map[string]string {
+func (f *fixture) addTSIG(msg *wire.Msg) map[string]string {
 	name := wire.Fqdn(f.server.Key)
-	m.SetTsig(name, wire.HmacSHA256, 300, time.Now().Unix())
+	msg.SetTsig(name, wire.HmacSHA256, 300, time.Now().Unix())
 	return map[string]string{name: f.server.Secret}
 }
 
 func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	t.Helper()
-	m := new(wire.Msg).SetUpdate(zone + ".")
-	m.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
+	msg := new(wire.Msg).SetUpdate(zone + ".")
+	msg.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
 	for _, v := range s.Values {
 		rr, err := wire.NewRR(fmt.Sprintf("%s. %d IN %s %s", s.Name, s.TTL, s.Type, sdk.WriteContent(s.Type, v)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Insert([]wire.RR{rr})
+		msg.Insert([]wire.RR{rr})
 	}
-	f.update(t, m)
+	f.update(t, msg)
 }
 
 // update sends a signed message directly to the server.
-func (f *fixture) update(t conformance.T, m *wire.Msg) {
+func (f *fixture) update(t conformance.T, msg *wire.Msg) {
 	t.Helper()
-	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.addTSIG(m)}
-	answer, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), m, f.server.Addr)
+	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.addTSIG(msg)}
+	answer, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), msg, f.server.Addr)
 	if err != nil || answer.Rcode != wire.RcodeSuccess {
 		t.Fatalf("update: %v, %v", answer, err)
 	}

@@ -32,11 +32,11 @@ func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
 	s.Control(t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
 	c := s.Connection(issued.Settings, nil)
 	c.Secrets["key_secret"] = sdk.NewSecret(secretText)
-	p, err := newTestProvider(c)
+	provider, err := newTestProvider(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return provider
 }
 
 // simulatedEnv implements conformance.DNSFixture.
@@ -58,9 +58,9 @@ func TestContractOnSimulator(t *testing.T) {
 type client struct{ addr, key, secret string }
 
 // send sends a message and returns the response code and the TSIG error of the answer.
-func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm string, at time.Time) string {
+func (c client) send(t *testing.T, msg *wire.Msg, key, secretText, algorithm string, at time.Time) string {
 	t.Helper()
-	m = m.Copy()
+	msg = msg.Copy()
 	secrets := map[string]string{}
 	if key != "none" {
 		if key == "" {
@@ -69,7 +69,7 @@ func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm strin
 		if secretText == "" {
 			secretText = c.secret
 		}
-		m.SetTsig(wire.Fqdn(key), algorithm, 300, at.Unix())
+		msg.SetTsig(wire.Fqdn(key), algorithm, 300, at.Unix())
 		secrets[wire.Fqdn(key)] = secretText
 	}
 	conn, err := wire.DialTimeout("tcp", c.addr, testTimeout)
@@ -78,7 +78,7 @@ func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm strin
 	}
 	defer func() { _ = conn.Close() }()
 	conn.TsigSecret = secrets
-	if err := conn.WriteMsg(m); err != nil {
+	if err := conn.WriteMsg(msg); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
@@ -144,15 +144,15 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 	anySetOf := func(name, kind string) []wire.RR {
 		return []wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: strings.ReplaceAll(name, "@", zone+"."), Rrtype: wire.StringToType[kind]}}}
 	}
-	update := func(edit func(m *wire.Msg)) *wire.Msg {
-		m := new(wire.Msg).SetUpdate(zone + ".")
-		edit(m)
-		return m
+	update := func(edit func(msg *wire.Msg)) *wire.Msg {
+		msg := new(wire.Msg).SetUpdate(zone + ".")
+		edit(msg)
+		return msg
 	}
 	insert := func(texts ...string) *wire.Msg {
-		return update(func(m *wire.Msg) {
+		return update(func(msg *wire.Msg) {
 			for _, text := range texts {
-				m.Insert([]wire.RR{parseRR(text)})
+				msg.Insert([]wire.RR{parseRR(text)})
 			}
 		})
 	}
@@ -183,24 +183,27 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{name: "a text beside a CNAME", m: insert(`c.@ 300 IN TXT "x"`)},
 		{name: "other types", m: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
 		{name: "a name outside the zone", m: insert(txtRecord, `x.example. 300 IN TXT "x"`)},
-		{name: "a used name", m: update(func(m *wire.Msg) { m.NameUsed(anySetOf("x.@", "ANY")) })},
-		{name: "an unused name is wanted", m: update(func(m *wire.Msg) { m.NameUsed(anySetOf("nobody.@", "ANY")) })},
-		{name: "a used name is not wanted", m: update(func(m *wire.Msg) { m.NameNotUsed(anySetOf("x.@", "ANY")) })},
-		{name: "a set is not wanted", m: update(func(m *wire.Msg) { m.RRsetNotUsed(anySetOf("x.@", "TXT")); m.Insert([]wire.RR{parseRR(txtRecord)}) })},
-		{name: "a set is wanted", m: update(func(m *wire.Msg) { m.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
-		{name: "a prerequisite outside the zone", m: update(func(m *wire.Msg) { m.RRsetUsed(anySetOf("x.example.", "TXT")) })},
-		{name: "one of three values", m: update(func(m *wire.Msg) { m.Used([]wire.RR{parseRR(txtRecord)}); m.RemoveRRset(anySetOf("x.@", "TXT")) })},
-		{name: "all values", m: update(func(m *wire.Msg) {
-			m.Used([]wire.RR{parseRR(txtRecord), parseRR(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), parseRR(`x.@ 600 IN TXT "z"`)})
-			m.Remove([]wire.RR{parseRR(txtRecord)})
+		{name: "a used name", m: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("x.@", "ANY")) })},
+		{name: "an unused name is wanted", m: update(func(msg *wire.Msg) { msg.NameUsed(anySetOf("nobody.@", "ANY")) })},
+		{name: "a used name is not wanted", m: update(func(msg *wire.Msg) { msg.NameNotUsed(anySetOf("x.@", "ANY")) })},
+		{name: "a set is not wanted", m: update(func(msg *wire.Msg) {
+			msg.RRsetNotUsed(anySetOf("x.@", "TXT"))
+			msg.Insert([]wire.RR{parseRR(txtRecord)})
 		})},
-		{name: "a removal of nothing", m: update(func(m *wire.Msg) { m.Remove([]wire.RR{parseRR(txtRecord)}) })},
-		{name: "a removal outside the zone", m: update(func(m *wire.Msg) { m.RemoveRRset(anySetOf("x.example.", "TXT")) })},
-		{name: "a CNAME instead of texts", m: update(func(m *wire.Msg) {
-			m.RemoveRRset(anySetOf("x.@", "TXT"))
-			m.Insert([]wire.RR{parseRR("x.@ 300 IN CNAME a.example.")})
+		{name: "a set is wanted", m: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("nobody.@", "TXT")) })},
+		{name: "a prerequisite outside the zone", m: update(func(msg *wire.Msg) { msg.RRsetUsed(anySetOf("x.example.", "TXT")) })},
+		{name: "one of three values", m: update(func(msg *wire.Msg) { msg.Used([]wire.RR{parseRR(txtRecord)}); msg.RemoveRRset(anySetOf("x.@", "TXT")) })},
+		{name: "all values", m: update(func(msg *wire.Msg) {
+			msg.Used([]wire.RR{parseRR(txtRecord), parseRR(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), parseRR(`x.@ 600 IN TXT "z"`)})
+			msg.Remove([]wire.RR{parseRR(txtRecord)})
 		})},
-		{name: "all sets of the apex", m: update(func(m *wire.Msg) { m.RemoveName(anySetOf("@", "ANY")) })},
+		{name: "a removal of nothing", m: update(func(msg *wire.Msg) { msg.Remove([]wire.RR{parseRR(txtRecord)}) })},
+		{name: "a removal outside the zone", m: update(func(msg *wire.Msg) { msg.RemoveRRset(anySetOf("x.example.", "TXT")) })},
+		{name: "a CNAME instead of texts", m: update(func(msg *wire.Msg) {
+			msg.RemoveRRset(anySetOf("x.@", "TXT"))
+			msg.Insert([]wire.RR{parseRR("x.@ 300 IN CNAME a.example.")})
+		})},
+		{name: "all sets of the apex", m: update(func(msg *wire.Msg) { msg.RemoveName(anySetOf("@", "ANY")) })},
 		{name: "a query", m: new(wire.Msg).SetQuestion("c."+zone+".", wire.TypeCNAME)},
 		{name: "a query for no name", m: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
 		{name: "a query for no zone", m: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},

@@ -28,11 +28,11 @@ func (env *testEnv) signIn(t *testing.T, ctx context.Context, tenantInfo contrac
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := url.ParseQuery(env.Visit(t, page, username, true))
+	query, err := url.ParseQuery(env.Visit(t, page, username, true))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return env.platform.Administrator(ctx, s, secret.New(q.Get("code")))
+	return env.platform.Administrator(ctx, s, secret.New(query.Get("code")))
 }
 
 func TestSignInWaitsForANewConsent(t *testing.T) {

@@ -109,14 +109,14 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 	state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
 	state.now = func() time.Time { return fake.now }
 	state.tokenCache.Now = state.now
-	p, err := state.newPlatform(sdk.Connection{
+	platform, err := state.newPlatform(sdk.Connection{
 		Settings: map[string]string{"client_id": "c", "login_url": server.URL, "graph_url": server.URL, "exchange_url": server.URL},
 		Secrets:  map[string]secret.Text{"client_secret": secret.New("s")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fake.client = p.For(fakeTenant)
+	fake.client = platform.For(fakeTenant)
 	return fake
 }
 

@@ -40,12 +40,12 @@ func newProcessState() *processState {
 
 // newPlatform returns the provider for one connection. It fails with ServiceUnavailable if a
 // setting is missing or invalid.
-func (state *processState) newPlatform(c sdk.Connection) (sdk.MailPlatform, error) {
-	s, err := readSettings(c)
+func (state *processState) newPlatform(connection sdk.Connection) (sdk.MailPlatform, error) {
+	s, err := readSettings(connection)
 	if err != nil {
 		return nil, err
 	}
-	return &platform{state: state, settings: s, connection: c.Fingerprint()}, nil
+	return &platform{state: state, settings: s, connection: connection.Fingerprint()}, nil
 }
 
 // platform makes the calls of one connection to Microsoft 365. It implements sdk.MailPlatform.

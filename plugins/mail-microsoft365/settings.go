@@ -80,9 +80,9 @@ type settings struct {
 	credential                      login.Credential
 }
 
-func readSettings(c sdk.Connection) (settings, error) {
+func readSettings(connection sdk.Connection) (settings, error) {
 	value := func(name string) string {
-		if v := strings.TrimSpace(c.Settings[name]); v != "" {
+		if v := strings.TrimSpace(connection.Settings[name]); v != "" {
 			return v
 		}
 		return defaults[name]
@@ -92,7 +92,7 @@ func readSettings(c sdk.Connection) (settings, error) {
 		exchangeURL: strings.TrimRight(value("exchange_url"), "/"),
 		graphScope:  value("graph_scope"), exchangeScope: value("exchange_scope"), home: value("home_tenant"),
 		credential: login.Credential{
-			ClientID: value("client_id"), Secret: c.Secrets["client_secret"], Certificate: c.Secrets["client_certificate"],
+			ClientID: value("client_id"), Secret: connection.Secrets["client_secret"], Certificate: connection.Secrets["client_certificate"],
 		},
 	}
 	for name, address := range map[string]string{"login_url": s.loginURL, "graph_url": s.graphURL, "exchange_url": s.exchangeURL} {

@@ -123,11 +123,11 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	if shared != nil {
 		state.waits.Share(shared)
 	}
-	p, err := state.newPlatform(env.settings)
+	sendingPlatform, err := state.newPlatform(env.settings)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	return p
+	return sendingPlatform
 }
 
 // provision creates a mailbox and opens it, as one item of a provisioning request.

@@ -112,9 +112,9 @@ const quotaWait = time.Minute
 
 // withRetryDelay sets quotaWait as the delay of a throttled outcome without a delay.
 func withRetryDelay(err error) error {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter <= 0 {
-		o.RetryAfter = quotaWait
+	var result *outcome.Error
+	if errors.As(err, &result) && result.Kind == outcome.Throttled && result.RetryAfter <= 0 {
+		result.RetryAfter = quotaWait
 	}
 	return err
 }

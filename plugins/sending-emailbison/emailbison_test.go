@@ -78,19 +78,19 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	i := newInstance(t)
 	i.createSuperAdmin(20)
-	p := i.platformFor(superAdminToken, "")
-	reach, err := p.Check(t.Context())
+	platform := i.platformFor(superAdminToken, "")
+	reach, err := platform.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
 		t.Fatalf("%+v, %v", reach, err)
 	}
 	i.putAccounts("anna@a.example")
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
+	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Fatalf("in the selected workspace: %+v, %v", a, err)
 	}
 	if status := i.rawStatus(http.MethodPost, "/workspaces/v1.1/switch-workspace", superAdminToken, `{"team_id":2}`); status != http.StatusOK {
 		t.Fatalf("switch: %d", status)
 	}
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
+	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
 	writes := 0
@@ -126,19 +126,19 @@ func (i instance) rawStatus(method, path, token, body string) int {
 func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	i := newInstance(t)
 	i.putAccounts("anna@a.example")
-	p := i.platformFor(simulator.Token, "")
-	if _, err := p.Check(t.Context()); err != nil {
+	platform := i.platformFor(simulator.Token, "")
+	if _, err := platform.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	page, err := p.Accounts(t.Context(), "")
+	page, err := platform.Accounts(t.Context(), "")
 	if err != nil || len(page.Accounts) != 1 {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	a, err := p.Account(t.Context(), "anna@a.example")
+	a, err := platform.Account(t.Context(), "anna@a.example")
 	if err != nil || a != page.Accounts[0] {
 		t.Fatalf("%+v, listed as %+v, %v", a, page.Accounts, err)
 	}
-	if err := p.Remove(t.Context(), a.ID); err != nil {
+	if err := platform.Remove(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}
 	calls := i.Requests()
@@ -160,14 +160,14 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 		addresses = append(addresses, fmt.Sprintf("user%03d@a.example", n))
 	}
 	i.putAccounts(addresses...)
-	p := i.platformFor(simulator.Token, "")
+	platform := i.platformFor(simulator.Token, "")
 	for _, tt := range []struct {
 		honoured bool
 		calls    int64
 	}{{false, 9}, {true, 2}} {
 		i.setQuirks(map[string]bool{"honour_per_page": tt.honoured})
 		before, seen := i.Calls.Load(), map[string]bool{}
-		accounts, _, err := i.List(p)
+		accounts, _, err := i.List(platform)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,13 +179,13 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 		}
 	}
 	i.setQuirks(map[string]bool{"ignore_search": true})
-	if a, err := p.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
+	if a, err := platform.Account(t.Context(), "USER129@a.example"); err != nil || a.Address != "user129@a.example" {
 		t.Errorf("on the last page of an ignored search: %+v, %v", a, err)
 	}
 	for n := range 30 {
 		i.putAccounts(fmt.Sprintf("more%03d@a.example", n))
 	}
-	if _, err := p.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if _, err := platform.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an ignored search over too many pages: %v", err)
 	}
 }
@@ -198,23 +198,23 @@ func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 	for n := range 40 {
 		i.putAccounts(fmt.Sprintf("user%03d@a.example", n))
 	}
-	p := i.platformFor(simulator.Token, "")
-	first, err := p.Accounts(t.Context(), "")
+	platform := i.platformFor(simulator.Token, "")
+	first, err := platform.Accounts(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	i.putAccounts("new@a.example")
-	if _, err := p.Accounts(t.Context(), first.Next); err != nil {
+	if _, err := platform.Accounts(t.Context(), first.Next); err != nil {
 		t.Errorf("after an account was added: %v", err)
 	}
 	for n := range 2 {
 		i.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
-	if page, err := p.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", page, err)
 	}
 	for _, cursor := range []string{"x", "0:1", "-1:1", "2"} {
-		if _, err := p.Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
+		if _, err := platform.Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}

@@ -59,21 +59,21 @@ func newTrap(t *testing.T) *trap {
 // checkInstance returns the error of Check for an instance that a customer named.
 func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	t.Helper()
-	p, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
+	platform, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))
 	if err != nil {
 		t.Fatalf("%s: %v", instance, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	_, err = p.Check(ctx)
+	_, err = platform.Check(ctx)
 	return err
 }
 
 // expectRefused fails the test unless Check refuses the instance because its address is private.
 func expectRefused(t *testing.T, instance string) {
 	t.Helper()
-	if o := sdk.OutcomeOf(checkInstance(t, instance, false)); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" || o.Cause != "private_address" {
-		t.Errorf("%s: %+v", instance, o)
+	if result := sdk.OutcomeOf(checkInstance(t, instance, false)); result.Kind != sdk.Refused || result.Code.Name != "invalid_request" || result.Cause != "private_address" {
+		t.Errorf("%s: %+v", instance, result)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
-	if o := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
-		t.Fatalf("with allow_private: %+v after %d connections", o, tr.accepted.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); result.Kind == 0 || result.Cause == "private_address" || tr.accepted.Load() != 1 {
+		t.Fatalf("with allow_private: %+v after %d connections", result, tr.accepted.Load())
 	}
 }
 
@@ -137,9 +137,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "https://127.0.0.1:"+tr.port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer instance.Close()
-	o := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
-	if o.Kind != sdk.Broken || requests.Load() != 1 || tr.accepted.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", o, requests.Load(), tr.accepted.Load())
+	result := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
+	if result.Kind != sdk.Broken || requests.Load() != 1 || tr.accepted.Load() != 0 {
+		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), tr.accepted.Load())
 	}
 }
 
@@ -152,8 +152,8 @@ func TestUntrustedCertificateGetsNoToken(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the server would log the failed handshake
 	untrusted.StartTLS()
 	defer untrusted.Close()
-	if o := sdk.OutcomeOf(checkInstance(t, untrusted.URL, true)); o.Kind != sdk.Down || o.Cause != "certificate" || requests.Load() != 0 {
-		t.Fatalf("%+v after %d requests", o, requests.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, untrusted.URL, true)); result.Kind != sdk.Down || result.Cause != "certificate" || requests.Load() != 0 {
+		t.Fatalf("%+v after %d requests", result, requests.Load())
 	}
 }
 

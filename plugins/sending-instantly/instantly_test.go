@@ -68,7 +68,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.call(env.With(texts{"api_key": tt.key}))
-			if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" || o.Cause != tt.cause {
+			if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" || result.Cause != tt.cause {
 				t.Errorf("%v", err)
 			}
 		})
@@ -303,11 +303,11 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		}
 		client := &http.Client{Transport: handlerTransport{handler}}
 		with := func(key string) sdk.SendingPlatform {
-			p, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
+			platform, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return p
+			return platform
 		}
 		for range 75 {
 			if _, err := with(simulator.Key).StartSignIn(t.Context(), "a@one.test"); err != nil {
@@ -315,7 +315,7 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 			}
 		}
 		_, err = with(simulator.Key).StartSignIn(t.Context(), "a@one.test")
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != time.Minute {
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != time.Minute {
 			t.Errorf("start 76 of a workspace: %v, want throttled for a minute", err)
 		}
 		other := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
@@ -363,7 +363,7 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.Fail(t, conformance.IsDown)
 	_, err := env.With().StartSignIn(t.Context(), "a@one.test")
-	if o := sdk.OutcomeOf(err); o.Kind != sdk.Down || o.RetryAfter != upstreamRetryAfter {
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Down || result.RetryAfter != upstreamRetryAfter {
 		t.Errorf("%v", err)
 	}
 }
@@ -402,15 +402,15 @@ func TestLoginHintIsAddedUnlessPresent(t *testing.T) {
 
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*sdk.Connection){
-		"no key":               func(c *sdk.Connection) { delete(c.Secrets, "api_key") },
-		"a key of two words":   func(c *sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("a b") },
-		"a key with a newline": func(c *sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("a\nb") },
-		"no URL":               func(c *sdk.Connection) { c.Settings["base_url"] = "instantly" },
-		"another scheme":       func(c *sdk.Connection) { c.Settings["base_url"] = "file:///etc" },
+		"no key":               func(connection *sdk.Connection) { delete(connection.Secrets, "api_key") },
+		"a key of two words":   func(connection *sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("a b") },
+		"a key with a newline": func(connection *sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("a\nb") },
+		"no URL":               func(connection *sdk.Connection) { connection.Settings["base_url"] = "instantly" },
+		"another scheme":       func(connection *sdk.Connection) { connection.Settings["base_url"] = "file:///etc" },
 	} {
-		c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}}
-		change(&c)
-		if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		connection := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}}
+		change(&connection)
+		if _, err := newProcessState().newPlatform(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -169,8 +169,8 @@ func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var recorded errorRecorder
-			h := openAPIChecker{document: instantlyDocument(t), t: &recorded}.checking(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body)))
+			handler := openAPIChecker{document: instantlyDocument(t), t: &recorded}.checking(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body)))
 			if len(recorded.messages) == 0 {
 				t.Error("no error is reported")
 			}

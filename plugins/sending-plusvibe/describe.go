@@ -79,12 +79,12 @@ type platform struct {
 	workspace        string
 }
 
-// newPlatform returns the platform of the connection c. It fails if a setting, the key or the
+// newPlatform returns the platform of a connection. It fails if a setting, the key or the
 // partner's login is invalid. It sends no request.
-func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
+func (s *processState) newPlatform(connection sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
-		process: s, http: s.waits.Client(s.http, c.Fingerprint()), base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(c.Settings["user_agent"], userAgent),
-		key: c.Secrets["api_key"], username: c.Secrets[fieldUsername], password: c.Secrets[fieldPassword], workspace: c.Settings[fieldWorkspace],
+		process: s, http: s.waits.Client(s.http, connection.Fingerprint()), base: strings.TrimRight(cmp.Or(connection.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(connection.Settings["user_agent"], userAgent),
+		key: connection.Secrets["api_key"], username: connection.Secrets[fieldUsername], password: connection.Secrets[fieldPassword], workspace: connection.Settings[fieldWorkspace],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, sdk.Misconfigured("base_url", "it must be an http or https URL")
@@ -98,8 +98,8 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	if p.username.Empty() != p.password.Empty() {
 		return nil, sdk.Misconfigured(fieldPassword, "set partner_username and partner_password together")
 	}
-	p.usesPartnerLogin = !p.password.Empty() && c.Settings[fieldAllow] == "true"
-	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
+	p.usesPartnerLogin = !p.password.Empty() && connection.Settings[fieldAllow] == "true"
+	for host := range strings.SplitSeq(cmp.Or(connection.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}
 	return p, nil

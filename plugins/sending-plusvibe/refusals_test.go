@@ -38,7 +38,7 @@ func TestThrottlingWithoutRetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(jsonObject{"kind": "status", "status": 429})
 	_, err := env.With(nil).Check(t.Context())
-	if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != 0 {
+	if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -105,11 +105,11 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 		"api_key": "two words", "base_url": "plusvibe", "user_agent": "a\nb", "partner_password": "",
 	} {
 		_, err := newProcessState().newPlatform(env.Given(texts{name: value}))
-		o := sdk.OutcomeOf(err)
-		if o.Code.Name != "invalid_request" || o.Cause != "setting "+name {
+		result := sdk.OutcomeOf(err)
+		if result.Code.Name != "invalid_request" || result.Cause != "setting "+name {
 			t.Errorf("%s: %v", name, err)
 		}
-		if strings.Contains(fmt.Sprintf("%v %+v", err, o), "two words") {
+		if strings.Contains(fmt.Sprintf("%v %+v", err, result), "two words") {
 			t.Errorf("%s is quoted", name)
 		}
 	}

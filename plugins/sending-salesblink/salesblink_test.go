@@ -96,7 +96,7 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		env.FailOnce(jsonObject{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
 			_, err := env.With(nil).Check(t.Context())
-			if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
+			if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != want || env.Calls.Load() != 1 {
 				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, env.Calls.Load())
 			}
 		}
@@ -160,15 +160,15 @@ func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 		"w": {"GET /workspaces?workspace_id=w map[]", "GET /senders?limit=100&skip=0&workspace_id=w map[]", "POST /oauth/outlook application/jsonmap[workspace_id:w]"},
 	} {
 		received = nil
-		p, err := newProcessState().newPlatform(sdk.Connection{
+		platform, err := newProcessState().newPlatform(sdk.Connection{
 			Settings: texts{"base_url": server.URL + "/", "workspace_id": workspace}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("key-canary")},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, check := p.Check(t.Context())
-		_, accounts := p.Accounts(t.Context(), "")
-		_, start := p.StartSignIn(t.Context(), "anna@a.example")
+		_, check := platform.Check(t.Context())
+		_, accounts := platform.Accounts(t.Context(), "")
+		_, start := platform.StartSignIn(t.Context(), "anna@a.example")
 		if err := errors.Join(check, accounts, start); err != nil || !slices.Equal(received, want) {
 			t.Errorf("got %q, %v", received, err)
 		}

@@ -70,14 +70,14 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	env := newTestEnv(t)
 	env.Send(http.MethodPut, "/accounts/sales@a.example", jsonObject{"username": "anna@a.example", "type": "SMTP"})
-	p := env.platformFor("")
+	platform := env.platformFor("")
 	for _, address := range []string{"sales@a.example", "Anna@a.example"} {
-		if a, err := p.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
+		if a, err := platform.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
 			t.Errorf("%s: %+v, %v", address, a, err)
 		}
 	}
 	env.createConnected("anna@a.example")
-	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
+	if a, err := platform.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
 		t.Errorf("the Microsoft account is not preferred: %+v, %v", a, err)
 	}
 }
@@ -93,8 +93,8 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			addresses = append(addresses, fmt.Sprintf("user%03d@a.example", i))
 		}
 		env.createConnected(addresses...)
-		p := env.platformFor("")
-		first, err := p.Accounts(t.Context(), "")
+		platform := env.platformFor("")
+		first, err := platform.Accounts(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			if page.Next == "" {
 				break
 			}
-			if page, err = p.Accounts(t.Context(), page.Next); err != nil {
+			if page, err = platform.Accounts(t.Context(), page.Next); err != nil {
 				break
 			}
 		}

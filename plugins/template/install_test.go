@@ -63,12 +63,12 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.Entry) {
 // describe starts a new host and asks it for the description of the plugin.
 func describe(t *testing.T, dir, name string) error {
 	t.Helper()
-	h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+	host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
-	_, err = h.Describe(t.Context(), name)
+	defer host.Close()
+	_, err = host.Describe(t.Context(), name)
 	return err
 }
 
@@ -145,12 +145,12 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry); err != nil {
 			t.Fatal(err)
 		}
-		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+		host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer h.Close()
-		if _, err := h.Describe(t.Context(), "acme"); err != nil {
+		defer host.Close()
+		if _, err := host.Describe(t.Context(), "acme"); err != nil {
 			t.Fatal(err)
 		}
 		version, previous := "0.1.0", "dns-acme"
@@ -166,10 +166,10 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 			if err != nil || change.Change != pluginhost.Replaced || change.Version != next || change.Previous.File != previous {
 				t.Fatalf("%+v, %v", change, err)
 			}
-			if err := h.Reload(); err != nil {
+			if err := host.Reload(); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.Describe(t.Context(), "acme"); err != nil || d.Version != next {
+			if d, err := host.Describe(t.Context(), "acme"); err != nil || d.Version != next {
 				t.Fatalf("the description has version %s, %v", d.Version, err)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
@@ -186,7 +186,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		if remaining, err := filepath.Glob(filepath.Join(dir, "dns-acme*")); err != nil || len(remaining) > 0 {
 			t.Errorf("left are %v, %v", remaining, err)
 		}
-		h.Close()
+		host.Close()
 		if remaining, err := filepath.Glob(filepath.Join(private, "tenantry-plugin-*")); err != nil || len(remaining) > 0 {
 			t.Errorf("private copies are left: %v, %v", remaining, err)
 		}
@@ -227,12 +227,12 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"acme"}`)
 		ask(http.MethodPost, "/clock", `{"advance":"24h"}`)
 
-		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+		host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(h.Close)
-		provider := h.DNS(e.Name, func(context.Context) (wire.Connection, error) {
+		t.Cleanup(host.Close)
+		provider := host.DNS(e.Name, func(context.Context) (wire.Connection, error) {
 			return wire.Connection{Settings: env.Settings()["acme"], Secrets: env.Secrets()["acme"]}, nil
 		})
 		zone, err := provider.Zone(t.Context(), "customer.test")
@@ -255,8 +255,8 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
 		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":7,"times":1}`)
-		var o *outcome.Error
-		if _, err := provider.Check(t.Context()); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != 7*time.Second {
+		var result *outcome.Error
+		if _, err := provider.Check(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter != 7*time.Second {
 			t.Errorf("out of service: %v", err)
 		}
 		if _, err := provider.Check(t.Context()); outcome.Of(err) != outcome.Throttled {
@@ -293,12 +293,12 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
+			host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(h.Close)
-			platform := h.Mail(name, func(context.Context) (wire.Connection, error) {
+			t.Cleanup(host.Close)
+			platform := host.Mail(name, func(context.Context) (wire.Connection, error) {
 				return wire.Connection{Settings: env.Settings()[name], Secrets: env.Secrets()[name]}, nil
 			})
 			control := httptest.NewServer(env.Control(sandbox.Services{

@@ -52,10 +52,10 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, o Options) Plugin {
+func write(t *testing.T, options Options) Plugin {
 	t.Helper()
-	o.Parent = t.TempDir()
-	p, err := New(o)
+	options.Parent = t.TempDir()
+	p, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(full, "dns-acme", "notes"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for want, o := range map[string]Options{
+	for want, options := range map[string]Options{
 		"KIND must be one of dns, sending, mail":                 {Kind: "registrar", Name: "acme"},
 		"NAME must be 2 to 31":                                   {Kind: "dns", Name: "Acme-2"},
 		`--language must be one of go, python, node, not "perl"`: {Kind: "mail", Name: "acme", Language: "perl"},
@@ -114,14 +114,14 @@ func TestNewRefusesInvalidOptions(t *testing.T) {
 		"--source must name the folder":                          {Kind: "dns", Name: "acme"},
 		"exists and is not empty":                                {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},
 	} {
-		if o.Parent == "" {
-			o.Parent = t.TempDir()
+		if options.Parent == "" {
+			options.Parent = t.TempDir()
 		}
-		if _, err := New(o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: got %v, want %q", o, err, want)
+		if _, err := New(options); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", options, err, want)
 		}
-		if entries, _ := os.ReadDir(o.Parent); o.Parent != full && len(entries) > 0 {
-			t.Errorf("%+v: it wrote %v", o, entries)
+		if entries, _ := os.ReadDir(options.Parent); options.Parent != full && len(entries) > 0 {
+			t.Errorf("%+v: it wrote %v", options, entries)
 		}
 	}
 }

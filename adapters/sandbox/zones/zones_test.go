@@ -164,8 +164,8 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 		edit func(*wire.Msg)
 		want int
 	}{
-		{"an update", func(m *wire.Msg) { m.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
-		{"another class", func(m *wire.Msg) { m.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
+		{"an update", func(msg *wire.Msg) { msg.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
+		{"another class", func(msg *wire.Msg) { msg.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)

@@ -35,11 +35,11 @@ type request struct {
 // newRequest parses a message and checks its signature. It returns nil if the bytes are not a DNS
 // message.
 func newRequest(raw []byte) *request {
-	m := new(wire.Msg)
-	if err := m.Unpack(raw); err != nil {
+	msg := new(wire.Msg)
+	if err := msg.Unpack(raw); err != nil {
 		return nil
 	}
-	req := &request{Msg: m, tsig: m.IsTsig()}
+	req := &request{Msg: msg, tsig: msg.IsTsig()}
 	if req.tsig == nil {
 		return req
 	}
@@ -56,23 +56,25 @@ func newRequest(raw []byte) *request {
 	return req
 }
 
-func isTransfer(m *wire.Msg) bool {
-	return len(m.Question) == 1 && m.Question[0].Qtype == wire.TypeAXFR
+func isTransfer(msg *wire.Msg) bool {
+	return len(msg.Question) == 1 && msg.Question[0].Qtype == wire.TypeAXFR
 }
 
 // replyWithCode returns the bytes of an answer that has only a response code.
-func (q *request) replyWithCode(code int) []byte { return q.pack(new(wire.Msg).SetRcode(q.Msg, code)) }
+func (req *request) replyWithCode(code int) []byte {
+	return req.pack(new(wire.Msg).SetRcode(req.Msg, code))
+}
 
 // pack returns the bytes of the messages on a TCP connection. It signs the messages if the request
 // is signed.
-func (q *request) pack(messages ...*wire.Msg) []byte {
+func (req *request) pack(messages ...*wire.Msg) []byte {
 	var packed []byte
 	mac := ""
-	if q.tsig != nil {
-		mac = q.tsig.MAC
+	if req.tsig != nil {
+		mac = req.tsig.MAC
 	}
 	for i, m := range messages {
-		raw, err := q.sign(m, &mac, i > 0)
+		raw, err := req.sign(m, &mac, i > 0)
 		if err != nil {
 			return nil // exchange then closes the connection, like a server that fails
 		}
@@ -84,17 +86,17 @@ func (q *request) pack(messages ...*wire.Msg) []byte {
 // sign returns the bytes of the answer m, signed if the request is signed. mac is the MAC of the
 // previous message, and sign sets it to the MAC of m. followsAnother is true for all but the first
 // message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
-func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
-	if q.tsig == nil {
-		return m.Pack()
+func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
+	if req.tsig == nil {
+		return msg.Pack()
 	}
-	m.SetTsig(q.tsig.Hdr.Name, q.tsig.Algorithm, clockSkew, time.Now().Unix())
-	tsig := m.IsTsig()
-	tsig.Error, tsig.OrigId = q.keyError, m.Id
-	if q.keyError == wire.RcodeBadKey || q.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)
-		return m.Pack()
+	msg.SetTsig(req.tsig.Hdr.Name, req.tsig.Algorithm, clockSkew, time.Now().Unix())
+	tsig := msg.IsTsig()
+	tsig.Error, tsig.OrigId = req.keyError, msg.Id
+	if req.keyError == wire.RcodeBadKey || req.keyError == wire.RcodeBadSig { // such an answer is not signed (RFC 8945, 5.2)
+		return msg.Pack()
 	}
-	raw, *mac, err = wire.TsigGenerate(m, Secret, *mac, followsAnother)
+	raw, *mac, err = wire.TsigGenerate(msg, Secret, *mac, followsAnother)
 	return raw, err
 }
 
@@ -141,9 +143,9 @@ func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 	}
 	var messages []*wire.Msg
 	for part := range slices.Chunk(append(records, records[0]), recordsInMessage) {
-		m := new(wire.Msg).SetReply(req.Msg)
-		m.Authoritative, m.Answer = true, part
-		messages = append(messages, m)
+		msg := new(wire.Msg).SetReply(req.Msg)
+		msg.Authoritative, msg.Answer = true, part
+		messages = append(messages, msg)
 	}
 	return req.pack(messages...)
 }
@@ -164,15 +166,15 @@ func (s *simulator) query(ctx context.Context, req *request) []byte {
 			return req.replyWithCode(wire.RcodeServerFailure)
 		}
 		withName := recordsNamed(records, queried.Name)
-		m := new(wire.Msg).SetReply(req.Msg)
-		m.Authoritative = true
-		if m.Answer = recordsOfType(withName, queried.Qtype); len(m.Answer) == 0 {
-			m.Ns = records[:1]
+		msg := new(wire.Msg).SetReply(req.Msg)
+		msg.Authoritative = true
+		if msg.Answer = recordsOfType(withName, queried.Qtype); len(msg.Answer) == 0 {
+			msg.Ns = records[:1]
 		}
 		if len(withName) == 0 {
-			m.Rcode = wire.RcodeNameError
+			msg.Rcode = wire.RcodeNameError
 		}
-		return req.pack(m)
+		return req.pack(msg)
 	}
 	return req.replyWithCode(wire.RcodeRefused)
 }
@@ -196,8 +198,8 @@ func recordsOf(z simulate.Zone) ([]wire.RR, error) {
 	return records, nil
 }
 
-// toStoredRecords returns the records in the format of simulate.Zones, without the SOA and NS records of
-// the apex. It is the inverse of recordsOf.
+// toStoredRecords returns the records in the format of simulate.Zones, without the SOA and NS
+// records of the apex. It is the inverse of recordsOf.
 func toStoredRecords(zone string, records []wire.RR) ([]simulate.Record, error) {
 	var sets []sdk.RRSet
 	for _, rr := range records {

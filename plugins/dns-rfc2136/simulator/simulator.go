@@ -95,14 +95,14 @@ func (s *simulator) control() http.Handler {
 
 // Call implements simulate.Provider. Planned faults select calls by their operation.
 func (s *simulator) Call(_ *http.Request, body []byte) simulate.Call {
-	m := new(wire.Msg)
-	if err := m.Unpack(body); err != nil {
+	msg := new(wire.Msg)
+	if err := msg.Unpack(body); err != nil {
 		return simulate.Call{Operation: "malformed"}
 	}
 	switch {
-	case m.Opcode == wire.OpcodeUpdate:
+	case msg.Opcode == wire.OpcodeUpdate:
 		return simulate.Call{Operation: "update", Write: true}
-	case isTransfer(m):
+	case isTransfer(msg):
 		return simulate.Call{Operation: "transfer"}
 	}
 	return simulate.Call{Operation: "query"}

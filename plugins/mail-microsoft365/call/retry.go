@@ -40,15 +40,15 @@ func Retry[T any](ctx context.Context, p RetryPolicy, effect Effect, attempt fun
 // executed. If the provider was out of service, the request was probably not executed. It may then
 // be repeated if it is a read or a repeatable write, but not if it is a Create.
 func mayRepeat(effect Effect, err error) bool {
-	var o *outcome.Error
-	if !errors.As(err, &o) || isPermanent(err) {
+	var result *outcome.Error
+	if !errors.As(err, &result) || isPermanent(err) {
 		return false
 	}
-	switch o.Kind {
+	switch result.Kind {
 	case outcome.Throttled:
 		return true
 	case outcome.Down:
-		return effect != Create || o.Cause == CauseUnreachable
+		return effect != Create || result.Cause == CauseUnreachable
 	case outcome.Broken, outcome.Unknown:
 		var t retryableRead
 		return effect == Read && errors.As(err, &t)
@@ -61,10 +61,10 @@ func mayRepeat(effect Effect, err error) bool {
 // Otherwise it waits for BaseDelay, doubled n times, with jitter. It returns false at once if there
 // is no time before the deadline. It also returns false if ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
-	var o *outcome.Error
+	var result *outcome.Error
 	wait := time.Duration(0)
-	if errors.As(err, &o) {
-		wait = o.RetryAfter
+	if errors.As(err, &result) {
+		wait = result.RetryAfter
 	}
 	if wait <= 0 {
 		wait = p.BaseDelay << n

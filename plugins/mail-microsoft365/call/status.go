@@ -95,9 +95,9 @@ const codeCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 
 // CauseOf returns the cause of the outcome in err, or "" if err contains none.
 func CauseOf(err error) string {
-	var o *outcome.Error
-	if errors.As(err, &o) {
-		return o.Cause
+	var result *outcome.Error
+	if errors.As(err, &result) {
+		return result.Cause
 	}
 	return ""
 }

@@ -114,9 +114,9 @@ func isUnavailable(err error) bool {
 }
 
 func unavailableDelay(err error) time.Duration {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.RetryAfter > 0 {
-		return o.RetryAfter
+	var result *outcome.Error
+	if errors.As(err, &result) && result.RetryAfter > 0 {
+		return result.RetryAfter
 	}
 	return failedRenewalDelay
 }

@@ -145,9 +145,9 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 // TestRedirectURIMustBeRegistered changes the registered URIs. Only loopback addresses match with
 // any port.
 func TestRedirectURIMustBeRegistered(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newTenant()
-	s.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
+	sim := startSimulator(t)
+	testTenant := sim.newTenant()
+	sim.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
 		callback: http.StatusBadRequest,
 		"https://app.example.net/connect/microsoft365/callback":     http.StatusOK,

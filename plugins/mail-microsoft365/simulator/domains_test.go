@@ -84,8 +84,8 @@ func TestNewDomainIsVisibleAfterLag(t *testing.T) {
 }
 
 func TestVerificationTokenIsStablePerTenant(t *testing.T) {
-	s := startSimulator(t)
-	first, second := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	first, second := sim.newConnectedTenant(), sim.newConnectedTenant()
 	tokens := map[string]bool{}
 	for _, testTenant := range []*tenant{first, second} {
 		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
@@ -302,8 +302,8 @@ func TestVerifyRefusesVerifiedDomain(t *testing.T) {
 // TestVerifyRefusesDomainOfAnotherTenant checks that the domain can be added, but not verified,
 // with or without the record.
 func TestVerifyRefusesDomainOfAnotherTenant(t *testing.T) {
-	s := startSimulator(t)
-	owner, other := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	owner, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	owner.addMailDomain(domain)
 	if answer := other.graph("POST", "/domains", jsonObject{"id": domain}); answer.status != http.StatusCreated {
 		t.Fatalf("%d %s", answer.status, answer.raw)

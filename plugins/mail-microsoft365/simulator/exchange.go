@@ -227,9 +227,9 @@ func (call *invocation) writeOutcome(w http.ResponseWriter, result outcome) {
 
 // nextLink returns the link to the page that begins with the row at index from.
 func (call *invocation) nextLink(from int) string {
-	q := call.r.URL.Query()
-	q.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
-	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(q)
+	query := call.r.URL.Query()
+	query.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from))))
+	return call.s.kit.URL + exchangeHost + call.r.URL.Path + "?" + encodeQuery(query)
 }
 
 // maxPageSize returns the page size in the header "Prefer: odata.maxpagesize=N", or 1000 if there

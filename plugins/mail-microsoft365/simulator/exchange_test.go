@@ -108,10 +108,10 @@ func TestUnknownCmdletIsForbidden(t *testing.T) {
 }
 
 func TestExchangeChecksTenantInPath(t *testing.T) {
-	s := startSimulator(t)
-	testTenant, other := s.newConnectedTenant(), s.newConnectedTenant()
+	sim := startSimulator(t)
+	testTenant, other := sim.newConnectedTenant(), sim.newConnectedTenant()
 	post := func(tenant string) response {
-		return s.do("POST", s.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
+		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
 			bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))

@@ -96,9 +96,9 @@ func (t *tenant) licenses() licenses {
 
 // listSubscriptions answers GET /directory/subscriptions, in pages.
 func listSubscriptions(c *graphCall, t *tenant) result {
-	q := c.r.URL.Query()
+	query := c.r.URL.Query()
 	for _, name := range []string{"$top", "$skip", "$count", "$expand"} {
-		if q.Has(name) { // according to the metadata, Graph does not support this option here
+		if query.Has(name) { // according to the metadata, Graph does not support this option here
 			return errorResult(errFilter.with(name))
 		}
 	}

@@ -73,13 +73,13 @@ func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	if end == len(objects) {
 		return objects[start:], ""
 	}
-	q := c.r.URL.Query()
-	q.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
-	return objects[start:end], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(q)
+	query := c.r.URL.Query()
+	query.Set("$skiptoken", "RFNwdAIAAQ"+base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
+	return objects[start:end], c.s.kit.URL + graphHost + c.r.URL.Path + "?" + encodeQuery(query)
 }
 
 // encodeQuery encodes a query without escaping dollar signs, as Graph does.
-func encodeQuery(q url.Values) string { return strings.ReplaceAll(q.Encode(), "%24", "$") }
+func encodeQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "%24", "$") }
 
 // skipTokenOffset returns the offset in a $skiptoken, or 0 if the token is not valid.
 func skipTokenOffset(token string) int {

@@ -168,15 +168,15 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 // TestServicePrincipalsNeedApplicationRead checks that service principals need a permission that
 // the product does not request.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newTenant()
+	sim := startSimulator(t)
+	testTenant := sim.newTenant()
 	testTenant.consent()
-	byApp := "/servicePrincipals(appId='" + s.ready.Settings["client_id"] + "')"
+	byApp := "/servicePrincipals(appId='" + sim.ready.Settings["client_id"] + "')"
 	assertGolden(t, "graph-denied", testTenant.graph("GET", byApp, nil))
-	s.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
+	sim.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
 	testTenant.consent()
 	answer := testTenant.graph("GET", byApp+"?$select=id,appId", nil)
-	if answer.valueAt("id") != testTenant.principal() || answer.valueAt("appId") != s.ready.Settings["client_id"] || answer.valueAt("displayName") != nil {
+	if answer.valueAt("id") != testTenant.principal() || answer.valueAt("appId") != sim.ready.Settings["client_id"] || answer.valueAt("displayName") != nil {
 		t.Errorf("%s", answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.graph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
@@ -186,7 +186,7 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 			t.Errorf("%s: %s", path, answer.raw)
 		}
 	}
-	filter := "/servicePrincipals?$filter=appId eq '" + s.ready.Settings["client_id"] + "'"
+	filter := "/servicePrincipals?$filter=appId eq '" + sim.ready.Settings["client_id"] + "'"
 	if answer := testTenant.graph("GET", filter, nil); len(answer.rows()) != 1 {
 		t.Errorf("%s", answer.raw)
 	}

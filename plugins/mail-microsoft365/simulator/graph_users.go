@@ -49,13 +49,13 @@ var defaultUserProperties = []string{"businessPhones", "displayName", "givenName
 
 // visibleUsers returns the accounts that are visible in Graph and match $filter.
 func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
-	q := c.r.URL.Query()
-	clauses, refusal := parseFilter(q.Get("$filter"))
+	query := c.r.URL.Query()
+	clauses, refusal := parseFilter(query.Get("$filter"))
 	if refusal != nil {
 		return nil, refusal
 	}
 	eventual := c.r.Header.Get("ConsistencyLevel") == "eventual"
-	counted := q.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
+	counted := query.Get("$count") == "true" || strings.HasSuffix(c.r.URL.Path, "/$count")
 	for _, clause := range clauses {
 		if clause.needsEventualConsistency() && !(eventual && counted) {
 			return nil, errFilter.with(clause.property)
@@ -73,9 +73,9 @@ func (c *graphCall) visibleUsers(t *tenant) ([]object, *graphError) {
 
 // listUsers answers GET /users, in pages.
 func listUsers(call *graphCall, t *tenant) result {
-	q := call.r.URL.Query()
+	query := call.r.URL.Query()
 	size := 100
-	if text := q.Get("$top"); text != "" {
+	if text := query.Get("$top"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 999 {
 			return errorResult(errPageSize.with(text))
@@ -99,7 +99,7 @@ func listUsers(call *graphCall, t *tenant) result {
 	if next != "" {
 		body["@odata.nextLink"] = next
 	}
-	if q.Get("$count") == "true" && call.r.Header.Get("ConsistencyLevel") == "eventual" {
+	if query.Get("$count") == "true" && call.r.Header.Get("ConsistencyLevel") == "eventual" {
 		body["@odata.count"] = len(users)
 	}
 	return result{status: http.StatusOK, body: body}

@@ -221,8 +221,8 @@ func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 }
 
 func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
-	s := startSimulator(t)
-	tenants := []*tenant{s.newConnectedTenant(), s.newConnectedTenant()}
+	sim := startSimulator(t)
+	tenants := []*tenant{sim.newConnectedTenant(), sim.newConnectedTenant()}
 	for _, testTenant := range tenants {
 		testTenant.graph("POST", "/domains", jsonObject{"id": domain})
 		testTenant.publishVerificationRecord(domain)

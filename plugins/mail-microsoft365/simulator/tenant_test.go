@@ -69,9 +69,9 @@ func (s *simClient) page(address string, form url.Values) (response, url.Values)
 
 // consentURL returns the address of the newer consent page.
 func (t *tenant) consentURL() string {
-	q := url.Values{"client_id": {t.ready.Settings["client_id"]}, "scope": {graphScope},
+	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "scope": {graphScope},
 		"redirect_uri": {callback}, "state": {"st"}}
-	return t.ready.Settings["login_url"] + "/organizations/v2.0/adminconsent?" + q.Encode()
+	return t.ready.Settings["login_url"] + "/organizations/v2.0/adminconsent?" + query.Encode()
 }
 
 // consent grants consent as the administrator.
@@ -86,13 +86,13 @@ func (t *tenant) consent() {
 // signInURL returns the address of the authorization endpoint. The parameters in more replace the
 // usual ones.
 func (t *tenant) signInURL(changes url.Values) string {
-	q := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
+	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
 		"redirect_uri": {signin}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
 		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"}}
 	for name, values := range changes {
-		q[name] = values
+		query[name] = values
 	}
-	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + q.Encode()
+	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + query.Encode()
 }
 
 // verifier is the PKCE verifier for the challenge in signInURL (RFC 7636, appendix B).
@@ -259,8 +259,8 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 // TestTenantCanBeSetUpToSendMail makes the calls of the product in their order, from a new tenant
 // to a mailbox that can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
+	sim := startSimulator(t)
+	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
 	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
 
 	if answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.valueAt("id_token").(string))["tid"] != testTenant.id {
@@ -289,7 +289,7 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 			t.Fatalf("%s: %d %s", cmdlet, answer.status, answer.raw)
 		}
 	}
-	state := s.control("GET", "/tenants/"+testTenant.id, nil)
+	state := sim.control("GET", "/tenants/"+testTenant.id, nil)
 	if state.valueAt("domains", 0, "dkim_enabled") != true || state.valueAt("mailboxes", 0, "password_set") != true ||
 		state.valueAt("mailboxes", 0, "enabled") != true || state.valueAt("consent") != "granted" {
 		t.Fatalf("the platform holds %s", state.raw)

@@ -249,13 +249,13 @@ func (c credential) sign(t *testing.T, algorithm jose.SignatureAlgorithm, claims
 }
 
 func TestClientAssertionIsVerified(t *testing.T) {
-	s := startSimulator(t)
-	testTenant := s.newTenant()
+	sim := startSimulator(t)
+	testTenant := sim.newTenant()
 	testTenant.consent()
 	registeredCert, unknownCert := newCredential(t), newCredential(t)
-	s.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
-	tokenURL := s.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
-	client, now := s.ready.Settings["client_id"], time.Now()
+	sim.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
+	tokenURL := sim.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
+	client, now := sim.ready.Settings["client_id"], time.Now()
 
 	for _, tt := range []struct {
 		name      string
@@ -271,7 +271,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		{"another algorithm", registeredCert, jose.RS512, nil, 700027},
 		{"another issuer", registeredCert, jose.PS256, jsonObject{"iss": "someone"}, 700027},
 		{"no jti", registeredCert, jose.PS256, jsonObject{"jti": nil}, 700027},
-		{"audience of another tenant", registeredCert, jose.PS256, jsonObject{"aud": s.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
+		{"audience of another tenant", registeredCert, jose.PS256, jsonObject{"aud": sim.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
 		{"expired", registeredCert, jose.PS256, jsonObject{"exp": now.Add(-time.Hour).Unix()}, 700024},
 		{"expires in an hour", registeredCert, jose.PS256, jsonObject{"exp": now.Add(time.Hour).Unix()}, 700024},
 		{"no expiry", registeredCert, jose.PS256, jsonObject{"exp": nil}, 700024},
@@ -282,7 +282,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 			for name, v := range tt.change {
 				claims[name] = v
 			}
-			answer := s.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
+			answer := sim.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
 			switch {

@@ -101,7 +101,9 @@ var platform = simulate.Platform[token, sender, instance]{
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // token is an API token. Workspace is the workspace of a token of type api-user. Workspace is 0 if
 // the user was removed from the workspace.
@@ -190,8 +192,8 @@ var plannedFaults = map[int]simulate.Answer{
 }
 
 // pageOf returns the page of items that the request asks for, in Laravel's format.
-func pageOf[T any](q *request, items []T, size int) simulate.Answer {
-	number, ok := q.Number("page", 1)
+func pageOf[T any](req *request, items []T, size int) simulate.Answer {
+	number, ok := req.Number("page", 1)
 	if !ok || number == 0 {
 		number = 1 // Laravel treats an invalid number as 1
 	}
@@ -202,15 +204,15 @@ func pageOf[T any](q *request, items []T, size int) simulate.Answer {
 		if n < 1 || n > lastPage {
 			return nil
 		}
-		query := q.HTTP.URL.Query()
+		query := req.HTTP.URL.Query()
 		query.Set("page", strconv.Itoa(n))
-		return (&url.URL{Scheme: "http", Host: q.HTTP.Host, Path: q.HTTP.URL.Path, RawQuery: query.Encode()}).String()
+		return (&url.URL{Scheme: "http", Host: req.HTTP.Host, Path: req.HTTP.URL.Path, RawQuery: query.Encode()}).String()
 	}
 	return simulate.OK(map[string]any{
 		"data":  entries,
 		"links": map[string]any{"first": link(1), "last": link(lastPage), "prev": link(number - 1), "next": link(number + 1)},
 		"meta": map[string]any{
-			"current_page": number, "last_page": lastPage, "per_page": size, "total": len(items), "path": "http://" + q.HTTP.Host + q.HTTP.URL.Path,
+			"current_page": number, "last_page": lastPage, "per_page": size, "total": len(items), "path": "http://" + req.HTTP.Host + req.HTTP.URL.Path,
 			"from": start + 1, "to": start + len(entries),
 		},
 	})

@@ -52,8 +52,8 @@ func statusOf(signIn *simulate.SignIn, now time.Time) (status, code, description
 }
 
 // findSession returns the session with this id, or nil.
-func findSession(q *request, id string) *simulate.SignIn {
-	for _, signIn := range q.State.SignIns {
+func findSession(req *request, id string) *simulate.SignIn {
+	for _, signIn := range req.State.SignIns {
 		if signIn.ID == id {
 			return signIn
 		}
@@ -61,12 +61,12 @@ func findSession(q *request, id string) *simulate.SignIn {
 	return nil
 }
 
-func sessionStatus(q *request) simulate.Answer {
-	signIn := findSession(q, q.Path("code"))
-	if signIn == nil || signIn.Workspace != q.Workspace {
+func sessionStatus(req *request) simulate.Answer {
+	signIn := findSession(req, req.Path("code"))
+	if signIn == nil || signIn.Workspace != req.Workspace {
 		return refuse(http.StatusNotFound, "OAuth session not found")
 	}
-	status, code, description := statusOf(signIn, q.Now)
+	status, code, description := statusOf(signIn, req.Now)
 	doc := map[string]any{"status": status}
 	switch status {
 	case "success":
@@ -77,10 +77,10 @@ func sessionStatus(q *request) simulate.Answer {
 	return simulate.OK(doc)
 }
 
-func listSessions(q *request) (any, error) {
+func listSessions(req *request) (any, error) {
 	docs := []map[string]any{}
-	for state, signIn := range q.State.SignIns {
-		status, code, description := statusOf(signIn, q.Now)
+	for state, signIn := range req.State.SignIns {
+		status, code, description := statusOf(signIn, req.Now)
 		docs = append(docs, map[string]any{
 			"id": signIn.ID, "state": state, "workspace": signIn.Workspace, "created": signIn.StartedAt, "status": status,
 			"email": signIn.Address, "name": signIn.Name, "error": code, "description": description,
@@ -93,20 +93,20 @@ func listSessions(q *request) (any, error) {
 // endSession returns a control call that calls end with the session in the path. The session must
 // be pending.
 func endSession(end func(signIn *simulate.SignIn, now time.Time)) func(*request) (any, error) {
-	return func(q *request) (any, error) {
-		signIn := findSession(q, q.Path("id"))
-		if signIn == nil || !signIn.Open(q.Now) {
+	return func(req *request) (any, error) {
+		signIn := findSession(req, req.Path("id"))
+		if signIn == nil || !signIn.Open(req.Now) {
 			return nil, simulate.NotFound("Instantly has no such session, or it is not open any more")
 		}
-		end(signIn, q.Now)
+		end(signIn, req.Now)
 		return nil, nil
 	}
 }
 
 // completeSession is a control call that signs in a mailbox without the sign-in page.
-func completeSession(q *request) (any, error) {
+func completeSession(req *request) (any, error) {
 	var body struct{ Email, Name string }
-	if err := q.Read(&body); err != nil {
+	if err := req.Read(&body); err != nil {
 		return nil, err
 	}
 	if body.Email == "" {
@@ -114,14 +114,14 @@ func completeSession(q *request) (any, error) {
 	}
 	return endSession(func(signIn *simulate.SignIn, _ time.Time) {
 		signIn.Used, signIn.Address, signIn.Name = true, body.Email, cmp.Or(body.Name, simulate.DisplayName(body.Email))
-		attach(q, signIn.Workspace, signIn.Address, signIn.Name)
-	})(q)
+		attach(req, signIn.Workspace, signIn.Address, signIn.Name)
+	})(req)
 }
 
-func forgetSession(q *request) (any, error) {
-	for state, signIn := range q.State.SignIns {
-		if signIn.ID == q.Path("id") {
-			delete(q.State.SignIns, state)
+func forgetSession(req *request) (any, error) {
+	for state, signIn := range req.State.SignIns {
+		if signIn.ID == req.Path("id") {
+			delete(req.State.SignIns, state)
 			return nil, nil
 		}
 	}

@@ -103,7 +103,9 @@ var platform = simulate.Platform[key, account, extra]{
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // key is an API key. It belongs to one workspace.
 type key struct {
@@ -142,10 +144,10 @@ type behaviour struct {
 }
 
 // workspaceOf returns the workspace with an id. It creates the workspace if it does not exist.
-func workspaceOf(q *request, id string) *workspace {
-	workspaces := q.State.Vendor.Workspaces
+func workspaceOf(req *request, id string) *workspace {
+	workspaces := req.State.Vendor.Workspaces
 	if workspaces[id] == nil {
-		workspaces[id] = &workspace{Name: "Workspace", Created: q.Now}
+		workspaces[id] = &workspace{Name: "Workspace", Created: req.Now}
 	}
 	return workspaces[id]
 }
@@ -203,10 +205,10 @@ func emptyJSON(r *http.Request) bool {
 // startThrottled counts a start of OAuth. If the start exceeds the limit of its IP address or of
 // the workspace, it returns how long the caller must wait. A start that exceeds only the limit of
 // the workspace counts towards the limit of the address.
-func startThrottled(q *request) time.Duration {
-	address, _, _ := net.SplitHostPort(q.HTTP.RemoteAddr)
-	if wait := q.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {
+func startThrottled(req *request) time.Duration {
+	address, _, _ := net.SplitHostPort(req.HTTP.RemoteAddr)
+	if wait := req.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {
 		return wait
 	}
-	return q.Count("start in "+q.Workspace, time.Now(), workspaceStart).Wait
+	return req.Count("start in "+req.Workspace, time.Now(), workspaceStart).Wait
 }

@@ -27,13 +27,13 @@ func startSimulator(t *testing.T, dir string) http.Handler {
 }
 
 // request makes a request and decodes the answer. For an HTML page the decoded answer is empty.
-func request(h http.Handler, method, path, body string, header ...string) (int, map[string]any) {
+func request(handler http.Handler, method, path, body string, header ...string) (int, map[string]any) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	recorder := httptest.NewRecorder()
-	h.ServeHTTP(recorder, r)
+	handler.ServeHTTP(recorder, r)
 	parsed := map[string]any{}
 	_ = json.Unmarshal(recorder.Body.Bytes(), &parsed)
 	return recorder.Code, parsed
@@ -89,8 +89,8 @@ func TestSignInPageWorksOnce(t *testing.T) {
 	h := startSimulator(t, dir)
 	_, started := request(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
 	_, link, _ := strings.Cut(fmt.Sprint(started["auth_url"]), "http://127.0.0.1:1")
-	post := func(h http.Handler, username, decision string) int {
-		status, _ := request(h, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	post := func(handler http.Handler, username, decision string) int {
+		status, _ := request(handler, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		return status
 	}
 	for _, invalid := range []string{"", "no address", "A <a@b.test>"} {

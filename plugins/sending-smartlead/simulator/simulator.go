@@ -94,7 +94,9 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 
 // New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
 // connections. It fails if the data folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	return platform.Open(options)
+}
 
 // keyOwner is the user of an API key.
 type keyOwner struct {

@@ -34,8 +34,8 @@ func TestBinary(t *testing.T) {
 // TestRefusalsArePublished checks that each error code of the API has a code that callers know.
 func TestRefusalsArePublished(t *testing.T) {
 	for refused, code := range refusals {
-		if o := sdk.OutcomeOf(asOutcome(refusal{refused})); o.Kind != sdk.Refused || o.Code.Name != code {
-			t.Errorf("%s: got %+v, want %s", refused, o, code)
+		if result := sdk.OutcomeOf(asOutcome(refusal{refused})); result.Kind != sdk.Refused || result.Code.Name != code {
+			t.Errorf("%s: got %+v, want %s", refused, result, code)
 		}
 	}
 }
@@ -43,13 +43,13 @@ func TestRefusalsArePublished(t *testing.T) {
 // TestInvalidSettingsAreRefused checks that a plugin without its settings says which one is
 // missing.
 func TestInvalidSettingsAreRefused(t *testing.T) {
-	for missing, c := range map[string]sdk.Connection{
+	for missing, connection := range map[string]sdk.Connection{
 		"setting api_url":   {Settings: map[string]string{"login_url": "https://login.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},
 		"setting login_url": {Settings: map[string]string{"api_url": "https://api.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},
 		"setting api_token": {Settings: map[string]string{"api_url": "https://api.example.com", "login_url": "https://login.example.com"}},
 	} {
-		_, err := plugin().Mail(c)
-		if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Cause != missing {
+		_, err := plugin().Mail(connection)
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Cause != missing {
 			t.Errorf("%s: got %v", missing, err)
 		}
 	}

@@ -31,8 +31,8 @@ type simulator struct {
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // when the data folder is unusable.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(name, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(name, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -45,8 +45,8 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	s.mux.HandleFunc("GET "+prefix+"/zones/{zone}/records", s.records)
 	s.mux.HandleFunc("PATCH "+prefix+"/zones/{zone}/records", s.patch)
 	return kit.Handler(s, zones.Control()), simulate.Ready{
-		Provider: name, URL: o.URL, Control: []string{},
-		Settings: map[string]string{"api_url": o.URL + prefix},
+		Provider: name, URL: options.URL, Control: []string{},
+		Settings: map[string]string{"api_url": options.URL + prefix},
 		Secrets:  map[string]string{"api_token": Token},
 	}, nil
 }

@@ -89,9 +89,9 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request) {
 		goBack(w, r, url.Values{"error": {"denied"}})
 		return
 	}
-	q, code := r.URL.Query(), rand.Text()
+	query, code := r.URL.Query(), rand.Text()
 	err := s.state.Do(func(platformState *state) {
-		platformState.Codes[code] = login{Tenant: q.Get("tenant"), Nonce: q.Get("nonce"), Challenge: q.Get("challenge"), Redirect: q.Get("redirect"), Username: username}
+		platformState.Codes[code] = login{Tenant: query.Get("tenant"), Nonce: query.Get("nonce"), Challenge: query.Get("challenge"), Redirect: query.Get("redirect"), Username: username}
 	})
 	if err != nil {
 		http.Error(w, "the platform failed", http.StatusInternalServerError)

@@ -74,16 +74,16 @@ func removeRule(c *call) (any, string) {
 // listMessages answers with one page of the message trace. The cursor is the number of rows before
 // it.
 func listMessages(c *call) (any, string) {
-	q := c.http.URL.Query()
-	start, errFrom := time.Parse(time.RFC3339, q.Get("from"))
-	to, errTo := time.Parse(time.RFC3339, q.Get("to"))
-	skip, errCursor := strconv.Atoi(cmp.Or(q.Get("cursor"), "0"))
+	query := c.http.URL.Query()
+	start, errFrom := time.Parse(time.RFC3339, query.Get("from"))
+	to, errTo := time.Parse(time.RFC3339, query.Get("to"))
+	skip, errCursor := strconv.Atoi(cmp.Or(query.Get("cursor"), "0"))
 	if errFrom != nil || errTo != nil || errCursor != nil || skip < 0 {
 		return nil, "query_invalid"
 	}
 	found := []message{}
 	for _, m := range c.tenant.Messages {
-		isWanted := slices.ContainsFunc(q["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
+		isWanted := slices.ContainsFunc(query["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
 		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
 		if isWanted && shown && !m.At.Before(start) && m.At.Before(to) {
 			found = append(found, m)

@@ -37,12 +37,12 @@ type simulator struct {
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // when the data folder is unusable.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, err := simulate.Open(name, o)
+func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(name, options)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "platform.json"), state{Tenants: map[string]*tenant{}, Codes: map[string]login{}})
+	file, err := simulate.OpenFile(filepath.Join(options.DataDir, "platform.json"), state{Tenants: map[string]*tenant{}, Codes: map[string]login{}})
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
@@ -56,8 +56,8 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	s.mux.HandleFunc("/consent", s.consent)
 	s.mux.HandleFunc("/sign-in", s.signIn)
 	return kit.Handler(s, s.control()), simulate.Ready{
-		Provider: name, URL: o.URL, Control: []string{"tenants", "messages"},
-		Settings: map[string]string{"api_url": o.URL + prefix, "login_url": o.URL},
+		Provider: name, URL: options.URL, Control: []string{"tenants", "messages"},
+		Settings: map[string]string{"api_url": options.URL + prefix, "login_url": options.URL},
 		Secrets:  map[string]string{"api_token": Token},
 		Zones:    ownZones,
 	}, nil
