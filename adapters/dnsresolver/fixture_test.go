@@ -232,7 +232,7 @@ func (s *recordServer) applyFaults(msg, q *wire.Msg) {
 	}
 }
 
-// answerNegative makes m a negative answer: NXDOMAIN, or NOERROR when the name exists.
+// answerNegative makes msg a negative answer: NXDOMAIN, or NOERROR when the name exists.
 func (s *recordServer) answerNegative(msg *wire.Msg, name string) {
 	msg.Rcode = wire.RcodeNameError
 	for _, rr := range s.records {

@@ -338,7 +338,8 @@ func hostileHeaders() [][2]string {
 	return headers
 }
 
-// wholeBodies returns complete bodies that are invalid or unusual. good is a valid body.
+// wholeBodies returns complete bodies that are invalid or unusual. Some of them are variants of
+// validBody.
 func wholeBodies(validBody string) []string {
 	return []string{"", "{}", "[]", "null", "1", `"x"`, "{", "}", validBody + "x", validBody + validBody, "\ufeff" + validBody, " \n\t" + validBody + "\n", "a=b", "<a/>", "\x1f\x8b\x08\x00", "\x00", nesting(16), nesting(20000),
 		`{"a":` + nesting(14) + `}`, strings.Repeat(" ", 64<<10), strings.Repeat(" ", 64<<10+1), `{"unknown":"` + canary + `"}`, `{"__proto__":{}}`, `{"":1}`, `{"$schema":"x"}`, "{\"a\xff\":1}", `{"a":1,"a":2}`}

@@ -12,8 +12,8 @@ import (
 )
 
 // decodeSenders decodes a list of senders. The list is flat, or grouped by folders, or an object
-// with a list for each folder. For any other form, senders fails with Broken. It never skips a
-// sender, because the host would then report the sender as removed.
+// with a list for each folder. For any other form, decodeSenders fails with Broken. It never skips
+// a sender, because the host would then report the sender as removed.
 func decodeSenders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members

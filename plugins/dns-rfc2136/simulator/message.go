@@ -83,9 +83,9 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 	return packed
 }
 
-// sign returns the bytes of the answer m, signed if the request is signed. mac is the MAC of the
-// previous message, and sign sets it to the MAC of m. followsAnother is true for all but the first
-// message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
+// sign returns the bytes of the answer msg, signed if the request is signed. mac is the MAC of the
+// previous message, and sign sets it to the MAC of msg. followsAnother is true for all but the
+// first message of a transfer, because their signatures cover less data (RFC 8945, 5.3.1).
 func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if req.tsig == nil {
 		return msg.Pack()

@@ -79,7 +79,7 @@ func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, list)
 }
 
-// updateTenant runs fn with the tenant in the path and saves it. If the tenant is unknown, fn
+// updateTenant calls run with the tenant in the path and saves it. If the tenant is unknown, run
 // fails, or the tenant cannot be saved, it answers the request with an error and returns false.
 func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, run func(*tenant) error) bool {
 	id := r.PathValue("id")

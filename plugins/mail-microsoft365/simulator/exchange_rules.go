@@ -178,7 +178,7 @@ const (
 )
 
 // ruleParameters returns the parameters that New-TransportRule and Set-TransportRule have in
-// common, and those in more.
+// common, and those in extra.
 func ruleParameters(extra map[string]paramType) map[string]paramType {
 	parameters := map[string]paramType{
 		"Name": stringParam, "From": stringListParam, "SenderDomainIs": stringListParam, "ExceptIfFrom": stringListParam, "Comments": stringParam, "Priority": int32Param,

@@ -71,7 +71,7 @@ type result struct {
 // errorResult returns the result with an error.
 func errorResult(e *graphError) result { return result{refusal: e} }
 
-// withTenant returns an operation that runs fn with the tenant locked, and saves the tenant.
+// withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result
@@ -92,7 +92,7 @@ func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 }
 
 // graphEndpoint returns a handler that authenticates the call, checks that one of the app roles in
-// needs is granted, and runs fn. If needs is nil, no role is required.
+// needs is granted, and calls run. If needs is nil, no role is required.
 func (s *simulator) graphEndpoint(needs []string, run func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.authenticateGraphCall(r)

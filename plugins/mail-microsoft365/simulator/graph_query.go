@@ -64,8 +64,8 @@ func selectProperties(o object, names []string) object {
 	return result
 }
 
-// page returns at most n rows of all, and the link to the next page. $skiptoken determines the
-// first row. The link of the last page is "".
+// page returns at most n of the objects, and the link to the next page. $skiptoken determines the
+// first object. The link of the last page is "".
 func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	start := skipTokenOffset(c.r.URL.Query().Get("$skiptoken"))
 	start = min(start, len(objects))

@@ -40,7 +40,7 @@ func (t *tenant) mustRun(cmdlet string, params any) response {
 	return answer
 }
 
-// sendMessages makes a mailbox send messages. The fields in more are added to the control call.
+// sendMessages makes a mailbox send messages. The fields in extra are added to the control call.
 func (t *tenant) sendMessages(mailbox string, count int, extra ...jsonObject) {
 	t.t.Helper()
 	body := jsonObject{"mailbox": mailbox, "count": count}

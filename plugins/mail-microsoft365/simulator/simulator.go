@@ -57,7 +57,7 @@ type simulator struct {
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin
-// reaches it. It fails if the state in o.DataDir cannot be read or created.
+// reaches it. It fails if the state in options.DataDir cannot be read or created.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open("microsoft365", options)
 	if err != nil {

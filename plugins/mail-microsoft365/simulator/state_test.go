@@ -186,7 +186,7 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 	}
 }
 
-// runConcurrently runs fn n times concurrently and counts the statuses.
+// runConcurrently calls run n times concurrently and counts the statuses.
 func runConcurrently(n int, run func() response) map[int]int {
 	var mu sync.Mutex
 	var running sync.WaitGroup
