@@ -350,11 +350,11 @@ func TestCircuitsAreListedAndBounded(t *testing.T) {
 		_ = callRead(t.Context(), platform.For(id))
 	}
 	var got []string
-	for _, c := range platform.Circuits() {
-		if c.State != Open || c.RetryIn <= 0 {
-			t.Errorf("%+v, want open", c)
+	for _, tt := range platform.Circuits() {
+		if tt.State != Open || tt.RetryIn <= 0 {
+			t.Errorf("%+v, want open", tt)
 		}
-		got = append(got, c.Domain)
+		got = append(got, tt.Domain)
 	}
 	if fmt.Sprint(got) != "[tenant/d tenant/a tenant/c]" {
 		t.Fatalf("listed %v", got)

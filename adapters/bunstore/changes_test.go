@@ -422,8 +422,8 @@ func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	s := migrated(t, Memory, &counter)
 	ann := newAccount(t, s, "ann")
 	d := newOwnedDomain(t, s, ann, 1)
-	j := startRun(t, s, ann, d, 1)
-	j = claimJob(t, s, j.ID, dueTime)
+	job := startRun(t, s, ann, d, 1)
+	job = claimJob(t, s, job.ID, dueTime)
 	for range 2 {
 		counter.count = 0
 		d.CheckedAt, d.Status.MX = d.CheckedAt.Add(time.Minute), "ok"
@@ -434,8 +434,8 @@ func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
 	}
 	for _, status := range []provisioning.Status{provisioning.Running, provisioning.Waiting} {
 		counter.count = 0
-		j.Status = status
-		requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+		job.Status = status
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), job))
 		if counter.count != 1 {
 			t.Errorf("the step of a job that is %s takes %d statements", status, counter.count)
 		}

@@ -44,14 +44,14 @@ func intendWrite(t testing.TB, s *Store, owner access.AccountID, domainID string
 	before := dns.RRSet{Name: "contoso.test", Type: dns.TXT, TTL: 300, Values: []string{"v=spf1 \xfe\x00" + hostileText}}
 	after := before
 	after.Values = []string{"v=spf1 \xff" + hostileText, "more"}
-	w := dns.Write{
+	write := dns.Write{
 		DomainID: domainID, RunID: runID(1), Zone: "contoso.test", At: now.Add(time.Duration(n) * time.Second), Written: written,
 		Changes: []dns.Change{{Before: before, After: after}, {Before: dns.RRSet{Name: "b.test", Type: dns.MX}, After: dns.RRSet{Name: "b.test", Type: dns.MX, TTL: 60, Values: []string{"0 mx.test"}}}},
 	}
 	var err error
-	w.ID, err = s.IntendWrite(t.Context(), owner, w)
+	write.ID, err = s.IntendWrite(t.Context(), owner, write)
 	must(t, "intend", err)
-	return w
+	return write
 }
 
 // makeWrite stores a confirmed write of a domain.
@@ -118,7 +118,7 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)
 		newOwnedDomain(t, s, bob, 2)
-		open := intendWrite(t, s, ann, d.ID, 1, writtenRecord("a", ""))
+		openWrite := intendWrite(t, s, ann, d.ID, 1, writtenRecord("a", ""))
 		for _, id := range []string{d.ID, unknownID, "x"} {
 			requireWritten(t, s, bob, id)
 			if openWrites, err := s.OpenWrites(t.Context(), bob, id); err != nil || len(openWrites) != 0 {
@@ -129,12 +129,12 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 			_, unknown := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: unknownID})
 			requireSameError(t, "intend", err, unknown)
 		}
-		for _, id := range []string{open.ID, unknownID, "x"} {
+		for _, id := range []string{openWrite.ID, unknownID, "x"} {
 			must(t, "confirm", s.ConfirmWrite(t.Context(), bob, id))
 			must(t, "drop", s.DropWrite(t.Context(), bob, id))
 		}
 		requireWritten(t, s, ann, d.ID)
-		requireOpenWrites(t, s, ann, d.ID, open)
+		requireOpenWrites(t, s, ann, d.ID, openWrite)
 	})
 }
 
@@ -205,13 +205,13 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)
-		j := startRun(t, s, ann, d, 1)
+		job := startRun(t, s, ann, d, 1)
 		var writes []dns.Write
 		for n, value := range []string{"first", "second"} {
-			w := intendWrite(t, s, ann, d.ID, n+1, writtenRecord(value, ""))
-			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, w.ID))
-			w.Confirmed = true
-			writes = append(writes, w)
+			write := intendWrite(t, s, ann, d.ID, n+1, writtenRecord(value, ""))
+			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, write.ID))
+			write.Confirmed = true
+			writes = append(writes, write)
 		}
 		other := intendWrite(t, s, ann, d.ID, 1, writtenRecord("of a different run", ""))
 		must(t, "confirm", s.ConfirmWrite(t.Context(), ann, other.ID))
@@ -228,17 +228,17 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 			}
 			return err
 		}
-		leased := claimJob(t, s, j.ID, now.Add(time.Hour))
+		leased := claimJob(t, s, job.ID, now.Add(time.Hour))
 		requireRefusal(t, "begin while a worker has the job", begin(ann), fault.JobActive)
 		requireWritten(t, s, ann, d.ID, writes[0].Written[0], writes[1].Written[0], other.Written[0])
 		leased.Required = dns.ConflictToResolve
 		saveJobStatus(t, s, leased, provisioning.ActionRequired)
 		must(t, "begin of a different account", begin(bob))
-		if got := storedJob(t, s, j); got.Status != provisioning.ActionRequired {
+		if got := storedJob(t, s, job); got.Status != provisioning.ActionRequired {
 			t.Fatalf("the job is %+v", got)
 		}
 		must(t, "begin", begin(ann, writes...))
-		stopped := storedJob(t, s, j)
+		stopped := storedJob(t, s, job)
 		if stopped.Status != provisioning.Failed || stopped.Required != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
 			t.Fatalf("the job is %+v", stopped)
 		}

@@ -79,36 +79,38 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		unknown := d
 		unknown.ID, unknown.TenantGUID = string(unknownGUID), unknownGUID
-		type call = func(o access.AccountID, x domain.Domain) error
-		for name, c := range map[string]struct {
+		type call = func(owner access.AccountID, target domain.Domain) error
+		for name, tt := range map[string]struct {
 			code fault.Code
 			call call
 		}{
-			"list": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.Domains(t.Context(), o, x.TenantGUID)
+			"list": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.Domains(t.Context(), owner, target.TenantGUID)
 				return err
 			}},
-			"by name": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.Domain(t.Context(), o, x.TenantGUID, x.Name)
+			"by name": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.Domain(t.Context(), owner, target.TenantGUID, target.Name)
 				return err
 			}},
-			"by id": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.DomainByID(t.Context(), o, x.ID)
+			"by id": {fault.DomainNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.DomainByID(t.Context(), owner, target.ID)
 				return err
 			}},
-			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x, nil) }},
-			"change": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.ChangeDomain(t.Context(), o, x)
+			"save": {fault.DomainNotFound, func(owner access.AccountID, target domain.Domain) error {
+				return s.SaveDomain(t.Context(), owner, target, nil)
+			}},
+			"change": {fault.DomainNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.ChangeDomain(t.Context(), owner, target)
 				return err
 			}},
-			"reserve": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.ReserveDomain(t.Context(), o, x.TenantGUID, "new.test", 12, now)
+			"reserve": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
+				_, err := s.ReserveDomain(t.Context(), owner, target.TenantGUID, "new.test", 12, now)
 				return err
 			}},
 		} {
-			foreign := c.call(bob, d)
-			requireRefusal(t, name, foreign, c.code)
-			requireSameError(t, name, foreign, c.call(ann, unknown))
+			foreign := tt.call(bob, d)
+			requireRefusal(t, name, foreign, tt.code)
+			requireSameError(t, name, foreign, tt.call(ann, unknown))
 		}
 		_, err := s.Domain(t.Context(), bob, guid(2), d.Name)
 		requireRefusal(t, "the name at the other tenant", err, fault.DomainNotFound)

@@ -41,7 +41,7 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainAdded), domainEvent(guid1, "d1", event.DomainVerified), domainEvent(guid2, "d2", event.DomainAdded))
 		emitEvents(t, s, accountB, domainEvent(guid1, "d1", event.DomainAdded))
 		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainRemoved))
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			name       string
 			q          ports.LogQuery
 			want       []string
@@ -55,14 +55,14 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{guid1, guid2}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
 			{"the end", ports.LogQuery{After: 4, Limit: 10}, nil, 4, false},
 		} {
-			page, err := s.LoggedEvents(t.Context(), accountA, c.q)
-			must(t, c.name, err)
+			page, err := s.LoggedEvents(t.Context(), accountA, tt.q)
+			must(t, tt.name, err)
 			var got []string
 			for _, e := range page.Events {
 				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
 			}
-			if !slices.Equal(got, c.want) || page.Next != c.nextEvents || page.More != c.hasMore {
-				t.Errorf("%s: %q, next %d, more %v", c.name, got, page.Next, page.More)
+			if !slices.Equal(got, tt.want) || page.Next != tt.nextEvents || page.More != tt.hasMore {
+				t.Errorf("%s: %q, next %d, more %v", tt.name, got, page.Next, page.More)
 			}
 		}
 	})
@@ -161,19 +161,19 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 // TestReadersOfEventsMissNone checks that a reader that follows the log gets each event once, in
 // the order of the sequence numbers, while concurrent transactions commit.
 func TestReadersOfEventsMissNone(t *testing.T) {
-	const writers, convertAll = 4, 20
+	const writers, rounds = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
 		var wg sync.WaitGroup
 		for w := range writers {
 			wg.Go(func() {
-				for i := range convertAll {
+				for i := range rounds {
 					emitEvents(t, s, owner, domainEvent(tenant.NoGUID, fmt.Sprintf("d%d", w), event.DomainHealthChanged), domainEvent("", fmt.Sprint(w, i), event.DomainAdded))
 				}
 			})
 		}
 		var seen []int64
-		for after := ports.FromOldest; len(seen) < 2*writers*convertAll; {
+		for after := ports.FromOldest; len(seen) < 2*writers*rounds; {
 			page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: after, Limit: 7})
 			must(t, "read", err)
 			for _, e := range page.Events {

@@ -120,13 +120,13 @@ func withoutOwner(sql string) (mutants []string) {
 // reversed. The other terms only make the order unambiguous.
 func reversed(sql string) string {
 	end, depth := len(sql)-1, 0
-	for i, c := range sql {
+	for i, tt := range sql {
 		switch {
-		case c == '(':
+		case tt == '(':
 			depth++
-		case c == ')':
+		case tt == ')':
 			depth--
-		case c == ',' && depth == 0:
+		case tt == ',' && depth == 0:
 			end = min(end, i)
 		}
 	}

@@ -56,13 +56,15 @@ func TestForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		attached := attachTenant(t, s, ann, 1)
 		unknown := attached
 		unknown.ID, unknown.GUID = string(unknownGUID), unknownGUID
-		for name, call := range map[string]func(owner access.AccountID, x tenant.Tenant) error{
-			"tenant": func(o access.AccountID, x tenant.Tenant) error {
-				_, err := s.Tenant(t.Context(), o, x.GUID)
+		for name, call := range map[string]func(owner access.AccountID, target tenant.Tenant) error{
+			"tenant": func(o access.AccountID, target tenant.Tenant) error {
+				_, err := s.Tenant(t.Context(), o, target.GUID)
 				return err
 			},
-			"save":   func(o access.AccountID, x tenant.Tenant) error { return s.SaveTenant(t.Context(), o, x) },
-			"delete": func(o access.AccountID, x tenant.Tenant) error { return s.DeleteTenant(t.Context(), o, x.GUID, nil) },
+			"save": func(o access.AccountID, target tenant.Tenant) error { return s.SaveTenant(t.Context(), o, target) },
+			"delete": func(o access.AccountID, target tenant.Tenant) error {
+				return s.DeleteTenant(t.Context(), o, target.GUID, nil)
+			},
 		} {
 			foreign := call(bob, attached)
 			requireRefusal(t, name, foreign, fault.TenantNotFound)
@@ -197,13 +199,13 @@ func TestWorkOnTenantThatIsBeingDeletedDoesNotFindIt(t *testing.T) {
 func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		gone, cancel := context.WithCancel(t.Context())
+		cancelledCtx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.Attach(gone, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
+		_, err := s.Attach(cancelledCtx, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("attach: got %v", err)
 		}
-		if _, err = s.Tenants(gone, ann); !errors.Is(err, context.Canceled) {
+		if _, err = s.Tenants(cancelledCtx, ann); !errors.Is(err, context.Canceled) {
 			t.Fatalf("list: got %v", err)
 		}
 		tenantCount, err := s.TenantCount(t.Context(), ann)
@@ -395,7 +397,7 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 
 func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		for _, tt := range []struct {
 			name string
 			hash [32]byte
@@ -403,16 +405,16 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 			at   time.Time
 		}{
 			{"unknown state", [32]byte{9}, ports.FlowStarted, now},
-			{"a later step", f.StateHash, ports.FlowConfirm, now},
-			{"at its expiry", f.StateHash, ports.FlowStarted, f.ExpiresAt},
-			{"long expired", f.StateHash, ports.FlowStarted, f.ExpiresAt.Add(time.Hour)},
+			{"a later step", flow.StateHash, ports.FlowConfirm, now},
+			{"at its expiry", flow.StateHash, ports.FlowStarted, flow.ExpiresAt},
+			{"long expired", flow.StateHash, ports.FlowStarted, flow.ExpiresAt.Add(time.Hour)},
 		} {
 			_, err := s.TakeFlow(t.Context(), tt.hash, tt.from, ports.FlowDone, tt.at)
 			requireRefusal(t, tt.name, err, fault.ConnectLinkInvalid)
 		}
-		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the flow afterwards", err)
-		_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err = s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "used again", err, fault.ConnectLinkInvalid)
 	})
 }
@@ -421,20 +423,20 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 // write. Otherwise forged requests would delay the writes of real ones.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migrated(t, Memory)
-	f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+	flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 	release := holdWriteSlot(t, s)
 	_, err := s.TakeFlow(t.Context(), [32]byte{9}, ports.FlowStarted, ports.FlowSigningIn, now)
 	requireRefusal(t, "invented", err, fault.ConnectLinkInvalid)
 	release()
-	_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+	_, err = s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 	must(t, "the real flow", err)
 }
 
 func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		errs := concurrently(concurrency, func(int) error {
-			_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+			_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 			return err
 		})
 		if n := countWinners(t, errs, fault.ConnectLinkInvalid); n != 1 {
@@ -446,13 +448,13 @@ func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 func TestFlowThatMovedOnIsNotOverwritten(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		f := startFlow(t, s, ann, 1)
-		foreign := f
+		flow := startFlow(t, s, ann, 1)
+		foreign := flow
 		foreign.Account = bob
 		requireRefusal(t, "save for another account", s.SaveFlow(t.Context(), foreign), fault.ConnectLinkInvalid)
-		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err := s.TakeFlow(t.Context(), flow.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "step", err)
-		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), f), fault.ConnectLinkInvalid)
+		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), flow), fault.ConnectLinkInvalid)
 	})
 }
 

@@ -171,11 +171,11 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 		allTypes := addWebhook(t, s, owner, nil)
 		oneType := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainRemoved} })
 		bounded := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Tenants = []tenant.GUID{guid(2)} })
-		off := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
+		disabled := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
 		foreign := addWebhook(t, s, other, nil)
-		const writers, convertAll = 4, 10
+		const writers, rounds = 4, 10
 		errs := concurrently(2*writers, func(i int) error {
-			for n := range convertAll {
+			for n := range rounds {
 				if i < writers {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i, n), event.DomainAdded), domainEvent(guid(2), fmt.Sprint(i, n), event.DomainRemoved))
 					continue
@@ -194,16 +194,16 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 			must(t, "fan out", err)
 			hasMore = fanned.More
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			hook webhook.Webhook
 			want int
-		}{{allTypes, 2 * writers * convertAll}, {oneType, writers * convertAll}, {bounded, writers * convertAll}, {off, 0}, {foreign, 0}} {
+		}{{allTypes, 2 * writers * rounds}, {oneType, writers * rounds}, {bounded, writers * rounds}, {disabled, 0}, {foreign, 0}} {
 			seen := map[string]bool{}
-			for _, d := range deliveriesOf(t, s, c.hook, "") {
+			for _, d := range deliveriesOf(t, s, tt.hook, "") {
 				seen[d.EventID] = true
 			}
-			if n := len(deliveriesOf(t, s, c.hook, "")); n != c.want || len(seen) != n {
-				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), c.want)
+			if n := len(deliveriesOf(t, s, tt.hook, "")); n != tt.want || len(seen) != n {
+				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), tt.want)
 			}
 		}
 		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
@@ -329,12 +329,12 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Failing() {
 			t.Errorf("after a success: %+v, %v", read, err)
 		}
-		hour := claimDeliveries(t, s, hook, now.Add(time.Hour))
-		saveTry(t, s, hook, hour[0].Delivery, 500, now.Add(time.Hour))
+		anHourLater := claimDeliveries(t, s, hook, now.Add(time.Hour))
+		saveTry(t, s, hook, anHourLater[0].Delivery, 500, now.Add(time.Hour))
 		if n, err := s.DisableFailing(t.Context(), now.Add(2*time.Hour), 10); n != 0 || err != nil {
 			t.Fatalf("%d with pending deliveries are disabled, %v", n, err)
 		}
-		saveTry(t, s, hook, hour[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
+		saveTry(t, s, hook, anHourLater[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
 		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Status != webhook.Enabled {
 			t.Fatalf("disabled too early: %+v, %v", read, err)
 		}
@@ -346,9 +346,9 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 			t.Errorf("status %s, pending %v", read.Status, pending)
 		}
 		fanOut(t, s, owner)
-		told := claimDeliveries(t, s, watcher, now)
-		if len(told) != 1 || told[0].Event.Subject.ID != hook.ID {
-			t.Errorf("the other webhook was told %+v", told)
+		toldDeliveries := claimDeliveries(t, s, watcher, now)
+		if len(toldDeliveries) != 1 || toldDeliveries[0].Event.Subject.ID != hook.ID {
+			t.Errorf("the other webhook was told %+v", toldDeliveries)
 		}
 		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
 		_, err = s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Enabled })
@@ -399,15 +399,15 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].ID != delivered[1].ID || got[0].EventID != delivered[1].EventID {
 			t.Errorf("claimed: %+v", got)
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			owner             access.AccountID
 			webhook, delivery string
 			code              fault.Code
 		}{
 			{other, hook.ID, delivered[0].ID, fault.WebhookNotFound}, {owner, second.ID, delivered[0].ID, fault.DeliveryNotFound}, {owner, hook.ID, newID(), fault.DeliveryNotFound},
 		} {
-			_, err := s.Redeliver(t.Context(), c.owner, c.webhook, c.delivery, now)
-			requireRefusal(t, "redeliver", err, c.code)
+			_, err := s.Redeliver(t.Context(), tt.owner, tt.webhook, tt.delivery, now)
+			requireRefusal(t, "redeliver", err, tt.code)
 		}
 		_, err = s.ListDeliveries(t.Context(), other, hook.ID, ports.DeliveryQuery{Limit: 1})
 		requireRefusal(t, "list", err, fault.WebhookNotFound)
@@ -609,11 +609,11 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 			d.Tries = webhook.MaxTries - 1 // so that no delivery is pending after this try
 			saveTry(t, s, failingOrWorking, d, map[string]int{hook.ID: 500, working.ID: 200}[failingOrWorking.ID], now)
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			since time.Time
 			want  int
 		}{{now.Add(-time.Second), 0}, {now, 1}, {now, 0}} {
-			if n, err := s.DisableFailing(t.Context(), c.since, 10); n != c.want || err != nil {
+			if n, err := s.DisableFailing(t.Context(), tt.since, 10); n != tt.want || err != nil {
 				t.Fatalf("%d are disabled, %v", n, err)
 			}
 		}
@@ -831,11 +831,11 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		for _, d := range claimDeliveries(t, s, succeeding, now) {
 			batch = append(batch, triedDelivery(succeeding, d.Delivery, 200, now))
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			hook   webhook.Webhook
 			status int
 		}{{failing, 500}, {disabled, 410}, {removed, 200}, {late, 200}} {
-			batch = append(batch, triedDelivery(c.hook, claimDeliveries(t, s, c.hook, now)[0].Delivery, c.status, now))
+			batch = append(batch, triedDelivery(tt.hook, claimDeliveries(t, s, tt.hook, now)[0].Delivery, tt.status, now))
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		must(t, "end leases", s.EndLeases(t.Context()))
@@ -847,16 +847,16 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		if !slices.Equal(saved, want) {
 			t.Errorf("saved %+v, want %+v", saved, want)
 		}
-		for _, c := range []struct {
+		for _, tt := range []struct {
 			hook      webhook.Webhook
 			delivered int
 			status    webhook.Status
 			failing   bool
 		}{{succeeding, 4, webhook.Enabled, false}, {failing, 0, webhook.Enabled, true}, {disabled, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
-			read, err := s.Webhook(t.Context(), c.hook.Account, c.hook.ID)
+			read, err := s.Webhook(t.Context(), tt.hook.Account, tt.hook.ID)
 			must(t, "read", err)
-			if n := len(deliveriesOf(t, s, c.hook, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.Failing() != c.failing {
-				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.Failing(), c)
+			if n := len(deliveriesOf(t, s, tt.hook, webhook.Delivered)); n != tt.delivered || read.Status != tt.status || read.Failing() != tt.failing {
+				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.Failing(), tt)
 			}
 		}
 		if again := claimDeliveries(t, s, failing, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {

@@ -39,9 +39,9 @@ func newDNSPlanEnv(t *testing.T) (env *testEnv, client *apiClient, path string) 
 func (env *testEnv) serveWithDomain(t *testing.T) (client *apiClient, path string) {
 	t.Helper()
 	client = serve(t, env.handler(t))
-	own := "/v1/tenants/" + string(env.accountA.tenant) + "/domains"
-	client.expect(call{method: "POST", path: own, body: `{"domain":"` + plannedDomain + `"}`, key: env.accountA.key}, 200, "")
-	list := client.expect(call{method: "GET", path: own, key: env.accountA.key}, 200, "").body["domains"].([]any)
+	domainsPath := "/v1/tenants/" + string(env.accountA.tenant) + "/domains"
+	client.expect(call{method: "POST", path: domainsPath, body: `{"domain":"` + plannedDomain + `"}`, key: env.accountA.key}, 200, "")
+	list := client.expect(call{method: "GET", path: domainsPath, key: env.accountA.key}, 200, "").body["domains"].([]any)
 	return client, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
 }
 
@@ -151,8 +151,8 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 	must(t, err)
 	d = d.WithRecords(domain.Records{}, time.Now())
 	must(t, env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil))
-	for _, end := range []string{"/plan", "/automation"} {
-		got := client.expect(call{method: "GET", path: path + end, key: env.accountA.key}, 503, "provider_unavailable")
+	for _, suffix := range []string{"/plan", "/automation"} {
+		got := client.expect(call{method: "GET", path: path + suffix, key: env.accountA.key}, 503, "provider_unavailable")
 		if got.header.Get("Retry-After") == "" {
 			t.Error("no Retry-After")
 		}
@@ -241,12 +241,12 @@ func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (ru
 // updateJob claims a job as a worker does, applies change to it and saves it.
 func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning.Job)) {
 	t.Helper()
-	j, won, err := env.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
-	if err != nil || !won {
-		t.Fatal(won, err)
+	job, isClaimed, err := env.store.ClaimJob(t.Context(), id, time.Minute, time.Now())
+	if err != nil || !isClaimed {
+		t.Fatal(isClaimed, err)
 	}
-	change(&j)
-	if stillHeld, err := env.store.SaveJob(t.Context(), j); err != nil || !stillHeld {
+	change(&job)
+	if stillHeld, err := env.store.SaveJob(t.Context(), job); err != nil || !stillHeld {
 		t.Fatal(stillHeld, err)
 	}
 }

@@ -23,8 +23,8 @@ func TestDescriptionIsComplete(t *testing.T) {
 		t.Fatalf("got %+v", p)
 	}
 	// This is Microsoft's quota of the message trace.
-	trace := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
-	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, trace) }) {
+	traceBudget := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
+	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, traceBudget) }) {
 		t.Errorf("budgets %+v", p.Describe.Budgets)
 	}
 	for _, f := range p.Describe.Fields {

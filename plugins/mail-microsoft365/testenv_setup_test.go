@@ -88,11 +88,11 @@ func (env *testEnv) calls(t conformance.T) map[string]int {
 	var list []struct{ Method, Path, Operation string }
 	env.Control(t, http.MethodGet, "/calls", nil, &list)
 	counts := map[string]int{}
-	for _, c := range list {
-		if c.Operation != "" {
-			counts[c.Operation]++
+	for _, tt := range list {
+		if tt.Operation != "" {
+			counts[tt.Operation]++
 		}
-		counts[c.Method+" "+c.Path]++
+		counts[tt.Method+" "+tt.Path]++
 	}
 	return counts
 }

@@ -94,8 +94,8 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
 	writes := 0
-	for _, c := range i.Requests() {
-		if c.Write {
+	for _, tt := range i.Requests() {
+		if tt.Write {
 			writes++
 		}
 	}

@@ -35,7 +35,7 @@ func TestBinary(t *testing.T) {
 
 // TestFailures checks the outcome for each failure of the provider.
 func TestFailures(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tt := range map[string]struct {
 		fault simulate.Fault
 		want  sdk.Outcome
 	}{
@@ -56,11 +56,11 @@ func TestFailures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.fault.Times = 10 // net/http repeats a read once after a lost connection
-			env.Control(t, http.MethodPost, "/faults", c.fault, nil)
+			tt.fault.Times = 10 // net/http repeats a read once after a lost connection
+			env.Control(t, http.MethodPost, "/faults", tt.fault, nil)
 			_, err = provider.Records(t.Context(), at)
-			if got := sdk.OutcomeOf(err); got.Kind != c.want.Kind || got.RetryAfter.Round(time.Second) != c.want.RetryAfter {
-				t.Fatalf("got %+v, want %+v", got, c.want)
+			if got := sdk.OutcomeOf(err); got.Kind != tt.want.Kind || got.RetryAfter.Round(time.Second) != tt.want.RetryAfter {
+				t.Fatalf("got %+v, want %+v", got, tt.want)
 			}
 		})
 	}
