@@ -350,11 +350,11 @@ func TestCircuitsAreListedAndBounded(t *testing.T) {
 		_ = callRead(t.Context(), platform.For(id))
 	}
 	var got []string
-	for _, tt := range platform.Circuits() {
-		if tt.State != Open || tt.RetryIn <= 0 {
-			t.Errorf("%+v, want open", tt)
+	for _, circuit := range platform.Circuits() {
+		if circuit.State != Open || circuit.RetryIn <= 0 {
+			t.Errorf("%+v, want open", circuit)
 		}
-		got = append(got, tt.Domain)
+		got = append(got, circuit.Domain)
 	}
 	if fmt.Sprint(got) != "[tenant/d tenant/a tenant/c]" {
 		t.Fatalf("listed %v", got)

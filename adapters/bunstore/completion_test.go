@@ -213,9 +213,9 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		claim := newClaim(fixture.owner, 1)
 		claim.Lease = expiredLease
 		first := mustClaim(t, s, claim)
-		second, won, err := s.TakeOver(t.Context(), first, claim)
+		second, isClaimed, err := s.TakeOver(t.Context(), first, claim)
 		must(t, "take over", err)
-		if !won {
+		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, seen := watchEffects(t)

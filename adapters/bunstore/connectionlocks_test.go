@@ -105,17 +105,17 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all its connections
 	var firstHook, secondHook stepHook
 	setup, first, second := migrated(t, url), opened(t, url, &firstHook), opened(t, url, &secondHook)
-	type pair struct{ one, two int }
+	type pair struct{ firstIndex, secondIndex int } // in connectionWrites
 	var pairs []pair
-	for one := range connectionWrites {
-		for two := range connectionWrites {
-			pairs = append(pairs, pair{one, two})
+	for firstIndex := range connectionWrites {
+		for secondIndex := range connectionWrites {
+			pairs = append(pairs, pair{firstIndex, secondIndex})
 		}
 	}
 	number := 0
 	for _, p := range soak.Sample(t, pairs, 8) {
-		one, two := connectionWrites[p.one], connectionWrites[p.two]
-		t.Run(one.name+", then "+two.name, func(t *testing.T) {
+		firstWrite, secondWrite := connectionWrites[p.firstIndex], connectionWrites[p.secondIndex]
+		t.Run(firstWrite.name+", then "+secondWrite.name, func(t *testing.T) {
 			firstHook.deadlocks, secondHook.deadlocks = 0, 0
 			for step, finished := 1, false; !finished; step++ {
 				number++
@@ -123,13 +123,13 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 				fixture.beginSession(t, setup, fixture.one, 0, 4*number)
 				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
-				go func() { one.run(t, first, fixture, 4*number+1); close(firstEnds) }()
+				go func() { firstWrite.run(t, first, fixture, 4*number+1); close(firstEnds) }()
 				select {
 				case <-paused:
 				case <-firstEnds: // the transaction has fewer statements than step
 					finished = true
 				}
-				go func() { two.run(t, second, fixture, 4*number+1); close(secondEnds) }()
+				go func() { secondWrite.run(t, second, fixture, 4*number+1); close(secondEnds) }()
 				waitForLockOr(t, setup, secondEnds)
 				close(resume)
 				<-firstEnds

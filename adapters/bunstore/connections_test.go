@@ -159,13 +159,13 @@ func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
 func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		countWinners(t, concurrently(concurrency, func(n int) (err error) {
 			i := []integration.Integration{fixture.one, fixture.two}[n%2]
-			won[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
+			isClaimed[n], err = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
 			return err
 		}), fault.ConnectedElsewhere)
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})

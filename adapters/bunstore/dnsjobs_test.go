@@ -38,7 +38,7 @@ func dueJobIDs(t testing.TB, s *Store, at time.Time, limit int) (ids []string) {
 
 func requireNotClaimed(t testing.TB, label string, s *Store, id string, at time.Time) {
 	t.Helper()
-	if _, won, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || won {
+	if _, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || isClaimed {
 		t.Fatalf("%s was claimed: %v", label, err)
 	}
 }
@@ -85,8 +85,8 @@ func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != has {
 				t.Fatalf("%s: %d are due", status, n)
 			}
-			if _, won, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || won != has {
-				t.Fatalf("%s: claimed %v, %v", status, won, err)
+			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != has {
+				t.Fatalf("%s: claimed %v, %v", status, isClaimed, err)
 			}
 		}
 	})
@@ -95,14 +95,14 @@ func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 func TestOneOfConcurrentClaimsOfJobSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, won[i], err = s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
+			_, isClaimed[i], err = s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
 			return err
 		}) {
 			must(t, "claim", err)
 		}
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -131,8 +131,8 @@ func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
 		requireHeld(t, "shorten the lease", true)(s.HoldJob(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, won, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
-			return won, err
+			_, isClaimed, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
+			return isClaimed, err
 		})
 	})
 }
@@ -319,12 +319,12 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 						return
 					}
 					for _, d := range due {
-						j, won, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
+						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if !won {
+						if !isClaimed {
 							continue
 						}
 						mu.Lock()

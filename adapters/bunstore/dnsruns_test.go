@@ -57,9 +57,9 @@ func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (
 // claimJob claims a job that must be due.
 func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job {
 	t.Helper()
-	j, won, err := s.ClaimJob(t.Context(), id, longLease, at)
+	j, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at)
 	must(t, "claim", err)
-	if !won {
+	if !isClaimed {
 		t.Fatalf("job %s could not be claimed", id)
 	}
 	return j
@@ -327,7 +327,7 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), j, longLease))
 			requireHeld(t, "save", false)(s.SaveJob(t.Context(), j))
 			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), j, now))
-			if _, won, err := s.ClaimJob(t.Context(), j.ID, longLease, now.Add(time.Hour)); err != nil || won {
+			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
 				t.Fatalf("claimed: %v", err)
 			}
 		}
@@ -375,8 +375,8 @@ func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 			r, j := newRun(ann, d, i+1)
 			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		})
-		if won := countWinners(t, errs, fault.JobActive); won != 1 {
-			t.Errorf("%d were created", won)
+		if isClaimed := countWinners(t, errs, fault.JobActive); isClaimed != 1 {
+			t.Errorf("%d were created", isClaimed)
 		}
 	})
 }

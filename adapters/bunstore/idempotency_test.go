@@ -22,10 +22,10 @@ func newClaim(owner access.AccountID, key byte) ports.Claim {
 // mustClaim claims a free key and returns the attempt id.
 func mustClaim(t testing.TB, s *Store, request ports.Claim) string {
 	t.Helper()
-	attempt, won, err := s.Claim(t.Context(), request)
+	attempt, isClaimed, err := s.Claim(t.Context(), request)
 	must(t, "claim", err)
-	if !won || attempt == "" {
-		t.Fatalf("a free key could not be claimed: %q, %v", attempt, won)
+	if !isClaimed || attempt == "" {
+		t.Fatalf("a free key could not be claimed: %q, %v", attempt, isClaimed)
 	}
 	return attempt
 }
@@ -75,14 +75,14 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 func TestOneOfConcurrentClaimsOfIdempotencyKeySucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, won[i], err = s.Claim(t.Context(), request)
+			_, isClaimed[i], err = s.Claim(t.Context(), request)
 			return err
 		}) {
 			must(t, "claim", err)
 		}
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d won", n)
 		}
 	})
@@ -116,9 +116,9 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		if !bytes.Equal(r.Answer, answer) || r.Leased || !r.ExpiresAt.Equal(until) {
 			t.Fatalf("got %d bytes, leased %v, until %v", len(r.Answer), r.Leased, r.ExpiresAt)
 		}
-		_, won, err := s.Claim(t.Context(), request)
+		_, isClaimed, err := s.Claim(t.Context(), request)
 		must(t, "claim again", err)
-		if won {
+		if isClaimed {
 			t.Fatal("a finished key was claimed")
 		}
 		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), request.Key, attempt))
@@ -194,9 +194,9 @@ const expiredLease, longLease = -time.Second, time.Hour
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {
-		won, err := claim()
+		isClaimed, err := claim()
 		must(t, "claim", err)
-		if won {
+		if isClaimed {
 			return
 		}
 		if time.Now().After(end) {
@@ -209,9 +209,9 @@ func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
-		_, won, err := s.TakeOver(t.Context(), first, request)
+		_, isClaimed, err := s.TakeOver(t.Context(), first, request)
 		must(t, "too early", err)
-		if won {
+		if isClaimed {
 			t.Fatal("a lease that has not expired was taken over")
 		}
 		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), request.Key, first, expiredLease))
@@ -237,10 +237,10 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		request.Lease = expiredLease
 		first := mustClaim(t, s, request)
 		request.Lease, request.Fingerprint = longLease, []byte("other")
-		second, won, err := s.TakeOver(t.Context(), first, request)
+		second, isClaimed, err := s.TakeOver(t.Context(), first, request)
 		must(t, "take over", err)
-		if !won || second == first {
-			t.Fatalf("won %v, %q after %q", won, second, first)
+		if !isClaimed || second == first {
+			t.Fatalf("won %v, %q after %q", isClaimed, second, first)
 		}
 		requireHeld(t, "hold", false)(s.Hold(t.Context(), request.Key, first, time.Hour))
 		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
@@ -258,13 +258,13 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
 		request.Now = now.Add(1000 * time.Hour)
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || won {
-			t.Fatalf("the caller's clock ended the lease: %v, %v", won, err)
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
+			t.Fatalf("the caller's clock ended the lease: %v, %v", isClaimed, err)
 		}
 		requireHeld(t, "shorten the lease", true)(s.Hold(t.Context(), request.Key, first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, won, err := s.TakeOver(t.Context(), first, request)
-			return won, err
+			_, isClaimed, err := s.TakeOver(t.Context(), first, request)
+			return isClaimed, err
 		})
 	})
 }
@@ -277,7 +277,7 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 		if r := requireRecord(t, s, request.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("got %+v", r)
 		}
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || !won {
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
 			t.Fatalf("not taken over: %v", err)
 		}
 	})
@@ -290,11 +290,11 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
 		requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("answer"), until)))
 		request.Now = until.Add(-time.Microsecond)
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || won {
-			t.Fatalf("taken over a moment early: %v, %v", won, err)
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || isClaimed {
+			t.Fatalf("taken over a moment early: %v, %v", isClaimed, err)
 		}
 		request.Now = until
-		if _, won, err := s.TakeOver(t.Context(), first, request); err != nil || !won {
+		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
 			t.Fatalf("not taken over in time: %v", err)
 		}
 		if r := requireRecord(t, s, request.Key); r.Answer != nil || !r.ExpiresAt.Equal(until.Add(idempotency.Retention)) {

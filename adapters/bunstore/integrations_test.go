@@ -252,9 +252,9 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		claim := newClaim(owner, key)
 		claim.Lease = expiredLease
 		lost := mustClaim(t, s, claim)
-		_, won, err := s.TakeOver(t.Context(), lost, claim)
+		_, isClaimed, err := s.TakeOver(t.Context(), lost, claim)
 		must(t, "take over", err)
-		if !won {
+		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		requireRefusal(t, label, change(newCompletion(claim, lost)), fault.KeyInProgress)

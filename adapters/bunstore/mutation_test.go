@@ -120,13 +120,13 @@ func withoutOwner(sql string) (mutants []string) {
 // reversed. The other terms only make the order unambiguous.
 func reversed(sql string) string {
 	end, depth := len(sql)-1, 0
-	for i, tt := range sql {
+	for i, char := range sql {
 		switch {
-		case tt == '(':
+		case char == '(':
 			depth++
-		case tt == ')':
+		case char == ')':
 			depth--
-		case tt == ',' && depth == 0:
+		case char == ',' && depth == 0:
 			end = min(end, i)
 		}
 	}

@@ -319,8 +319,8 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 			continue
 		}
 		var columns []bun.Ident // without account_id, which is the first column
-		for _, tt := range table.Columns[1:] {
-			columns = append(columns, bun.Ident(tt.Name))
+		for _, column := range table.Columns[1:] {
+			columns = append(columns, bun.Ident(column.Name))
 		}
 		execSQL(t, s, "INSERT INTO ? (account_id, ?) SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, ? FROM ?, generate_series(1, 9) AS n",
 			bun.Ident(table.Name), bun.List(columns), bun.List(columns), bun.Ident(table.Name))

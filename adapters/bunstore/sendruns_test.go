@@ -53,9 +53,9 @@ func markReady(t testing.TB, s *Store, owner access.AccountID, unprepared tenant
 
 func (fixture sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
 	t.Helper()
-	run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+	run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 	must(t, "claim", err)
-	if !won {
+	if !isClaimed {
 		t.Fatal("not claimed")
 	}
 	return run
@@ -70,7 +70,7 @@ func (fixture sendLimitFixture) takeOver(t testing.TB, s *Store, run ports.SendR
 
 func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s *Store, at time.Time) {
 	t.Helper()
-	if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || won {
+	if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || isClaimed {
 		t.Fatalf("%s was claimed: %v", label, err)
 	}
 }
@@ -108,8 +108,8 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
-			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
-			if must(t, "claim", err); !won {
+			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime.Add(1000*time.Hour))
+			if must(t, "claim", err); !isClaimed {
 				t.Fatal("not claimed")
 			}
 			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), run, expiredLease))
@@ -121,23 +121,23 @@ func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
 func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-		if must(t, "seize a tenant that never had a run", err); !won {
+		first, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		if must(t, "seize a tenant that never had a run", err); !isClaimed {
 			t.Fatal("not seized")
 		}
 		requireHeld(t, "hold", true)(s.HoldTenant(t.Context(), first, expiredLease))
 		run := fixture.claim(t, s)
-		seized, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
-		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: run.TimeZone}); !won || seized.Epoch <= run.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
-			t.Fatalf("seized %v: %+v after %+v", won, seized, run)
+		if want := (ports.SendRun{Account: fixture.owner, Tenant: fixture.guid, Epoch: seized.Epoch, TimeZone: run.TimeZone}); !isClaimed || seized.Epoch <= run.Epoch || seized.TimeZone != want.TimeZone || seized.Tenant != want.Tenant || seized.Account != want.Account {
+			t.Fatalf("seized %v: %+v after %+v", isClaimed, seized, run)
 		}
 		requireHeld(t, "the run that had it", false)(s.HoldTenant(t.Context(), run, longLease))
 		requireHeld(t, "its changes", false)(s.SaveChanges(t.Context(), run, ports.SendChanges{}))
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
-		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || won {
+		if _, isClaimed, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || isClaimed {
 			t.Fatalf("seized by a different account: %v", err)
 		}
 	})
@@ -148,8 +148,8 @@ func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		other := addSendLimitTenant(t, s, fixture.owner, 2)
 		for _, dueIDs := range [][]string{{other.tenantID()}, {}} {
-			_, won, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
-			if must(t, "seize", err); !won {
+			_, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+			if must(t, "seize", err); !isClaimed {
 				t.Fatal("not seized")
 			}
 			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), dueIDs...)
@@ -187,7 +187,7 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
 		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
-		if _, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !won {
+		if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !isClaimed {
 			t.Fatalf("not claimed in time: %v", err)
 		}
 	})
@@ -211,18 +211,18 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 { // with and without a row of an earlier run
-			won, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
+			isClaimed, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
 			for _, err := range concurrently(concurrency, func(i int) (err error) {
-				runs[i], won[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+				runs[i], isClaimed[i], err = s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
 				return err
 			}) {
 				must(t, "claim", err)
 			}
-			if n := countTrue(won); n != 1 {
+			if n := countTrue(isClaimed); n != 1 {
 				t.Fatalf("%d won", n)
 			}
-			for i := range won {
-				if won[i] {
+			for i := range isClaimed {
+				if isClaimed[i] {
 					requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), runs[i], dueTime))
 				}
 			}
@@ -238,11 +238,11 @@ func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 		requireOrder(t, "a leased one", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
 		requireHeld(t, "shorten the lease", true)(s.HoldTenant(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			second, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
-			if won && second.Epoch <= first.Epoch {
+			second, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+			if isClaimed && second.Epoch <= first.Epoch {
 				t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
 			}
-			return won, err
+			return isClaimed, err
 		})
 	})
 }
@@ -289,7 +289,7 @@ func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 		at := dueTime.Add(time.Minute)
 		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
 		for _, fixture := range sendLimitFixtures[:2] {
-			if _, won, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !won {
+			if _, isClaimed, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
 		}
@@ -487,8 +487,8 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 		}
 		at := dueTime
 		for label, set := range limitSetters(t, s, fixture) {
-			run, won, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
-			if err != nil || !won {
+			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
+			if err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))

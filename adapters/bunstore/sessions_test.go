@@ -179,7 +179,7 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 		}
 		for n, i := range both {
 			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
-			if won := begun[n] || countTrue(everyNth(begun, 2, n)) == 1; pending != won {
+			if isClaimed := begun[n] || countTrue(everyNth(begun, 2, n)) == 1; pending != isClaimed {
 				t.Fatalf("pending at %d: %v", n, pending)
 			}
 		}
@@ -344,14 +344,14 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		won := make([]bool, concurrency)
+		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			won[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
+			isClaimed[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
 			return err
 		}) {
 			must(t, "end", err)
 		}
-		if n := countTrue(won); n != 1 {
+		if n := countTrue(isClaimed); n != 1 {
 			t.Fatalf("%d ended it", n)
 		}
 	})
@@ -468,8 +468,8 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		})
 		pending, err := store2.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
 		must(t, "list sessions", err)
-		if won := countWinners(t, errs, fault.SessionActive); won != 1 || len(pending) != 1 {
-			t.Fatalf("%d began, %d are pending", won, len(pending))
+		if isClaimed := countWinners(t, errs, fault.SessionActive); isClaimed != 1 || len(pending) != 1 {
+			t.Fatalf("%d began, %d are pending", isClaimed, len(pending))
 		}
 		e, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)

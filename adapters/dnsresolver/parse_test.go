@@ -117,8 +117,8 @@ func TestTXTContentSurvivesARoundTrip(t *testing.T) {
 func hexOf(b []byte) string {
 	const digits = "0123456789abcdef"
 	encoded := make([]byte, 0, 2*len(b))
-	for _, tt := range b {
-		encoded = append(encoded, digits[tt>>4], digits[tt&15])
+	for _, char := range b {
+		encoded = append(encoded, digits[char>>4], digits[char&15])
 	}
 	return string(encoded)
 }

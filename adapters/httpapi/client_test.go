@@ -256,13 +256,13 @@ var allOperations = sync.OnceValue(func() []operation {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		panic(err)
 	}
-	var all []operation
+	var operations []operation
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for method, op := range doc.Paths[path] {
-			all = append(all, operation{method: method, path: path, doc: op})
+			operations = append(operations, operation{method: method, path: path, doc: op})
 		}
 	}
-	return all
+	return operations
 })
 
 // validateProblem checks the body and headers of an error.

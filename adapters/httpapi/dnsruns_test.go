@@ -28,8 +28,8 @@ const (
 // runs have the same values. A replay must have the same bytes as the answer.
 func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
-	once := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
-	got := client.expect(once, 202, "")
+	keyedCall := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
+	got := client.expect(keyedCall, 202, "")
 	if got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Error(got.header)
 	}
@@ -54,7 +54,7 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	if list.body["count"] != 1.0 || list.body["limit"] != 20.0 || member(list.body["runs"].([]any)[0].(map[string]any), "id") != run["id"] || list.header.Get("X-RateLimit-Bucket") != "read" {
 		t.Errorf("listed %s", list.raw)
 	}
-	repeated := client.expect(once, 202, "")
+	repeated := client.expect(keyedCall, 202, "")
 	if repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
 		t.Errorf("replayed %s", repeated.raw)
 	}
@@ -128,20 +128,20 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"})
 	provider := env.connectDNS(t, env.accountA)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.CNAME, Values: []string{"web.other.test"}})
-	once := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
-	first := client.expect(once, 409, "dns_conflict")
+	keyedCall := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
+	first := client.expect(keyedCall, 409, "dns_conflict")
 	env.platform.DNS.Publish(plannedDomain)
 	env.connectDNS(t, env.accountA)
-	if repeated := client.expect(once, 409, "dns_conflict"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+	if repeated := client.expect(keyedCall, 409, "dns_conflict"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", repeated.raw)
 	}
 	_, job := env.startProvisioning(client, path)
-	once.headers = map[string]string{"Idempotency-Key": "active"}
-	client.expect(once, 409, "domain_provisioning_already_active")
+	keyedCall.headers = map[string]string{"Idempotency-Key": "active"}
+	client.expect(keyedCall, 409, "domain_provisioning_already_active")
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.EndedAt = provisioning.Completed, provisioning.StageDone, provisioning.None, time.Now()
 	})
-	if repeated := client.expect(once, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
+	if repeated := client.expect(keyedCall, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("replayed: %s", repeated.raw)
 	}
 }
@@ -288,26 +288,26 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env, client, path := newProvisioningEnv(t)
-			once := call{method: "POST", path: tt.path(env, client, path), key: env.addTrialKey(t, env.accountA), headers: map[string]string{"Idempotency-Key": "one"}}
-			otherAccount := once
+			keyedCall := call{method: "POST", path: tt.path(env, client, path), key: env.addTrialKey(t, env.accountA), headers: map[string]string{"Idempotency-Key": "one"}}
+			otherAccount := keyedCall
 			otherAccount.path, otherAccount.key = "/v1/tenants/"+string(env.accountB.tenant)+"/sync", env.accountB.key
 			client.expect(otherAccount, 200, "") // the same Idempotency-Key of a different account
-			first := client.expect(once, tt.status, "")
+			first := client.expect(keyedCall, tt.status, "")
 			woken := len(env.queue.All())
-			if repeated := client.expect(once, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
+			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
 				t.Errorf("not replayed: %v %s", repeated.header, repeated.raw)
 			}
-			other := once
+			other := keyedCall
 			other.path += "?x=1"
 			client.expect(other, 409, "idempotency_key_conflict")
-			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: once.key}, 200, "").body["api_key"].(string)
-			client.expect(once, 401, "invalid_api_key")
-			once.key = rotated
-			if repeated := client.expect(once, tt.status, ""); repeated.raw != first.raw {
+			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: keyedCall.key}, 200, "").body["api_key"].(string)
+			client.expect(keyedCall, 401, "invalid_api_key")
+			keyedCall.key = rotated
+			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw {
 				t.Errorf("the new API key gets %s", repeated.raw)
 			}
 			env.endPlan(t, env.accountA)
-			client.expect(once, 402, "no_api_plan")
+			client.expect(keyedCall, 402, "no_api_plan")
 			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != woken {
 				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), woken, err)
 			}

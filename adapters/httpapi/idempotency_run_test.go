@@ -94,8 +94,8 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
-		if _, won, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !won {
-			t.Errorf("taken over: %v, %v", won, err)
+		if _, isClaimed, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !isClaimed {
+			t.Errorf("taken over: %v, %v", isClaimed, err)
 		}
 	}}
 	env.options.Tenants = &service
@@ -168,9 +168,9 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	request := idempotency.Request{Method: "POST", Path: domainsOfA, Body: []byte(`{"domain":"example.com"}`)}
 	fingerprint, err := env.options.Guard.Idempotency.Fingerprinter.Fingerprint(request.Text())
 	must(t, err)
-	deadAttempt, won, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
-	if err != nil || !won {
-		t.Fatal(won, err)
+	deadAttempt, isClaimed, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
+	if err != nil || !isClaimed {
+		t.Fatal(isClaimed, err)
 	}
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
 	if _, err := env.store.Hold(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {

@@ -147,8 +147,8 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 	t.Helper()
 	now := time.Now()
-	r, won, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
-	if err != nil || !won {
+	r, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
+	if err != nil || !isClaimed {
 		t.Fatalf("not claimed: %v", err)
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
@@ -267,9 +267,9 @@ func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
 		got := client.expect(call{method: "GET", path: eventsPath + "?tenant_id=" + id, key: env.accountA.key}, 404, "tenant_not_found")
 		answers = append(answers, comparableText(got))
 	}
-	for _, one := range answers {
-		if one != answers[0] {
-			t.Errorf("the answers differ:\n%s\n%s", one, answers[0])
+	for _, answer := range answers {
+		if answer != answers[0] {
+			t.Errorf("the answers differ:\n%s\n%s", answer, answers[0])
 		}
 	}
 }

@@ -101,14 +101,14 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 		}
 		return recorder.Body.String()
 	}
-	for _, tt := range fault.All() {
-		text := page(tt.Name)
-		if len(tt.About) < 40 || !strings.HasSuffix(tt.About, ".") {
-			t.Errorf("%s has a short explanation: %q", tt.Name, tt.About)
+	for _, faultCode := range fault.All() {
+		text := page(faultCode.Name)
+		if len(faultCode.About) < 40 || !strings.HasSuffix(faultCode.About, ".") {
+			t.Errorf("%s has a short explanation: %q", faultCode.Name, faultCode.About)
 		}
 		for _, phrase := range []string{"May I send the request again?</h2>\n<p>", "Who answers it</h2>\n<", "In an answer"} {
 			if !strings.Contains(text, phrase) {
-				t.Errorf("%s has no %q", tt.Name, phrase)
+				t.Errorf("%s has no %q", faultCode.Name, phrase)
 			}
 		}
 	}

@@ -49,9 +49,9 @@ type dnsConnection struct{ owner, provider, token string }
 
 // token returns the token of the account's last DNS connection.
 func (s *service) token(owner string) (token string) {
-	for _, tt := range s.dnsConnections {
-		if tt.owner == owner {
-			token = tt.token
+	for _, connection := range s.dnsConnections {
+		if connection.owner == owner {
+			token = connection.token
 		}
 	}
 	return token

@@ -34,12 +34,12 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 // TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. Such a hash
 // would allow guessing a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
-	one, other := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
-	p, hash := fingerprintOf(t, one, "text"), sha256.Sum256([]byte("text"))
-	if bytes.Equal(p[4:], fingerprintOf(t, other, "text")[4:]) || bytes.Contains(p, hash[:]) {
+	sealer1, sealer2 := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
+	p, hash := fingerprintOf(t, sealer1, "text"), sha256.Sum256([]byte("text"))
+	if bytes.Equal(p[4:], fingerprintOf(t, sealer2, "text")[4:]) || bytes.Contains(p, hash[:]) {
 		t.Fatal("the fingerprint can be made without the keyset")
 	}
-	if other.Matches([]byte("text"), p) {
+	if sealer2.Matches([]byte("text"), p) {
 		t.Fatal("the fingerprint of another keyset matches")
 	}
 }

@@ -162,14 +162,14 @@ func TestRotateKeepsASymbolicLink(t *testing.T) {
 
 func TestSealerReloadsAChangedFile(t *testing.T) {
 	path := createKeyset(t)
-	running, other := openSealer(t, path), openSealer(t, path)
+	running, otherSealer := openSealer(t, path), openSealer(t, path)
 	first := sealSecret(t, running)
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
 	fresh := sealSecret(t, openSealer(t, path))
-	requireOpens(t, other, fresh) // immediately, because Open reads the file for an unknown key
-	requireOpens(t, other, first)
+	requireOpens(t, otherSealer, fresh) // immediately, because Open reads the file for an unknown key
+	requireOpens(t, otherSealer, first)
 	for end := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 		if bytes.Equal(sealSecret(t, running)[:5], fresh[:5]) {
 			break

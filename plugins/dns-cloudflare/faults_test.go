@@ -216,11 +216,11 @@ func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want429s int) {
 	t.Helper()
 	got429s, got500s := 0, 0
-	for i, tt := range calls {
-		if i >= f.limit && tt.At.Sub(calls[i-f.limit].At) < window {
+	for i, entry := range calls {
+		if i >= f.limit && entry.At.Sub(calls[i-f.limit].At) < window {
 			t.Fatalf("call %d exceeds the limit of %d in five minutes", i, f.limit)
 		}
-		switch tt.Status {
+		switch entry.Status {
 		case http.StatusTooManyRequests:
 			got429s++
 		case http.StatusInternalServerError:
@@ -239,13 +239,13 @@ func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, want42
 func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want int) {
 	t.Helper()
 	pauses := 0
-	for i, tt := range calls {
-		if tt.Status != http.StatusTooManyRequests {
+	for i, entry := range calls {
+		if entry.Status != http.StatusTooManyRequests {
 			continue
 		}
 		pauses++
-		if i+1 < len(calls) && calls[i+1].At.Before(tt.At.Add(pause)) {
-			t.Errorf("the next call came after %s", calls[i+1].At.Sub(tt.At))
+		if i+1 < len(calls) && calls[i+1].At.Before(entry.At.Add(pause)) {
+			t.Errorf("the next call came after %s", calls[i+1].At.Sub(entry.At))
 		}
 	}
 	if pauses != want {
@@ -275,8 +275,8 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {
 	t.Helper()
 	callsByID := map[string]int{}
-	for _, tt := range calls {
-		if rest, ok := strings.CutPrefix(tt.Path, "/client/v4/zones/"); ok {
+	for _, entry := range calls {
+		if rest, ok := strings.CutPrefix(entry.Path, "/client/v4/zones/"); ok {
 			id, _, _ := strings.Cut(rest, "/")
 			callsByID[id]++
 		}

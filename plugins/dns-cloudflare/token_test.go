@@ -45,11 +45,11 @@ func (f *fixture) customerToken(t *testing.T, customer string) string {
 func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
-	one, other := fixture.customerToken(t, "one"), fixture.customerToken(t, "other")
-	if one == other || one != fixture.customerToken(t, "one") {
-		t.Fatal(one, other)
+	tokenOfOne, tokenOfOther := fixture.customerToken(t, "one"), fixture.customerToken(t, "other")
+	if tokenOfOne == tokenOfOther || tokenOfOne != fixture.customerToken(t, "one") {
+		t.Fatal(tokenOfOne, tokenOfOther)
 	}
-	for token, isAccepted := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
+	for token, isAccepted := range map[string]bool{tokenOfOne: true, tokenOfOther: true, tokenOfOne + "x": false, "": false} {
 		connection := sdk.Connection{Settings: fixture.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
 		provider, err := fixture.newProvider(connection)
 		if err == nil {
@@ -61,10 +61,10 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	}
 	statuses := map[string]int{}
 	for range limit {
-		statuses[one] = fixture.verifyStatus(one)
+		statuses[tokenOfOne] = fixture.verifyStatus(tokenOfOne)
 	}
-	statuses[other] = fixture.verifyStatus(other)
-	if statuses[one] != http.StatusTooManyRequests || statuses[other] != http.StatusOK {
+	statuses[tokenOfOther] = fixture.verifyStatus(tokenOfOther)
+	if statuses[tokenOfOne] != http.StatusTooManyRequests || statuses[tokenOfOther] != http.StatusOK {
 		t.Errorf("after %d calls with one token the statuses are %v", limit, statuses)
 	}
 }

@@ -212,15 +212,15 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		var answers [2]string
 		var zones [2][]string
 		var steps [2]uint32
-		for i, tt := range servers {
-			_, before := tt.records(t, zone)
+		for i, server := range servers {
+			_, before := server.records(t, zone)
 			algorithm := step.algorithm
 			if algorithm == "" {
 				algorithm = wire.HmacSHA256
 			}
-			answers[i] = tt.send(t, step.m, step.key, step.secret, algorithm, time.Now().Add(step.skew))
+			answers[i] = server.send(t, step.m, step.key, step.secret, algorithm, time.Now().Add(step.skew))
 			var after uint32
-			zones[i], after = tt.records(t, zone)
+			zones[i], after = server.records(t, zone)
 			steps[i] = after - before
 		}
 		if answers[0] != answers[1] || steps[0] != steps[1] {

@@ -80,13 +80,13 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 	fake := &fakePlatform{bodies: map[string]string{}, answers: maps.Clone(minimalAnswers), statuses: map[string]int{}, now: time.Now()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		label := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(fakeTenant))
+		operation := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/v1.0"), "/"+string(fakeTenant))
 		var command struct{ CmdletInput struct{ CmdletName string } }
 		if strings.HasSuffix(r.URL.Path, "/InvokeCommand") && json.Unmarshal(raw, &command) == nil {
-			label = command.CmdletInput.CmdletName
+			operation = command.CmdletInput.CmdletName
 		}
-		fake.bodies[label] = string(raw)
-		if label == "POST /oauth2/v2.0/token" {
+		fake.bodies[operation] = string(raw)
+		if operation == "POST /oauth2/v2.0/token" {
 			fake.tokens++
 			if fake.consentRevoked {
 				w.WriteHeader(http.StatusBadRequest)
@@ -94,12 +94,12 @@ func newFakePlatform(t *testing.T) *fakePlatform {
 				return
 			}
 		}
-		answer, known := fake.answers[label]
-		if !known {
-			t.Errorf("unexpected call %s", label)
+		answer, isKnown := fake.answers[operation]
+		if !isKnown {
+			t.Errorf("unexpected call %s", operation)
 			w.WriteHeader(http.StatusNotFound)
 		}
-		if status := fake.statuses[label]; status != 0 {
+		if status := fake.statuses[operation]; status != 0 {
 			w.WriteHeader(status)
 		}
 		_, _ = w.Write([]byte(answer))

@@ -88,11 +88,11 @@ func (env *testEnv) calls(t conformance.T) map[string]int {
 	var list []struct{ Method, Path, Operation string }
 	env.Control(t, http.MethodGet, "/calls", nil, &list)
 	counts := map[string]int{}
-	for _, tt := range list {
-		if tt.Operation != "" {
-			counts[tt.Operation]++
+	for _, call := range list {
+		if call.Operation != "" {
+			counts[call.Operation]++
 		}
-		counts[tt.Method+" "+tt.Path]++
+		counts[call.Method+" "+call.Path]++
 	}
 	return counts
 }

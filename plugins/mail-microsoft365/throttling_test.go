@@ -293,8 +293,8 @@ func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
 					t.Errorf("the other tenant's call to Exchange: %v", err)
 				}
 				time.Sleep(40 * time.Second)
-				for _, tt := range []sdk.MailTenant{throttled, other} {
-					if _, err := tt.Profile(t.Context()); err != nil {
+				for _, client := range []sdk.MailTenant{throttled, other} {
+					if _, err := client.Profile(t.Context()); err != nil {
 						t.Errorf("after the wait: %v", err)
 					}
 				}

@@ -94,8 +94,8 @@ func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
 	writes := 0
-	for _, tt := range i.Requests() {
-		if tt.Write {
+	for _, request := range i.Requests() {
+		if request.Write {
 			writes++
 		}
 	}

@@ -21,13 +21,13 @@ const (
 
 // text returns the text of a template's file for the new plugin. It has no licence line, because
 // the author chooses the licence.
-func (options Options) text(extension, content string) (string, error) {
+func (o Options) text(extension, content string) (string, error) {
 	content = withoutLicence(content)
 	if extension != ".go" {
-		return rename(content, options.Name), nil
+		return rename(content, o.Name), nil
 	}
-	content = strings.ReplaceAll(content, templateModule+options.Language+"-"+options.Kind, options.Module)
-	formatted, err := format.Source([]byte(rename(content, options.Name))) // a name of a different length moves columns
+	content = strings.ReplaceAll(content, templateModule+o.Language+"-"+o.Kind, o.Module)
+	formatted, err := format.Source([]byte(rename(content, o.Name))) // a name of a different length moves columns
 	return string(formatted), err
 }
 
@@ -69,10 +69,10 @@ func rename(text, name string) string {
 }
 
 // goMod returns the go.mod of the new plugin.
-func (options Options) goMod(text string) string {
-	text = strings.Replace(text, "module example\n", "module "+options.Module+"\n", 1)
-	if options.Source == "" {
-		return strings.Replace(text, SDKModule+" "+unreleased, SDKModule+" v"+options.Version, 1)
+func (o Options) goMod(text string) string {
+	text = strings.Replace(text, "module example\n", "module "+o.Module+"\n", 1)
+	if o.Source == "" {
+		return strings.Replace(text, SDKModule+" "+unreleased, SDKModule+" v"+o.Version, 1)
 	}
-	return text + fmt.Sprintf("\n// With a release of tenantry, name it above and remove this line.\nreplace %s => %s\n", SDKModule, options.Source)
+	return text + fmt.Sprintf("\n// With a release of tenantry, name it above and remove this line.\nreplace %s => %s\n", SDKModule, o.Source)
 }

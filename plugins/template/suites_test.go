@@ -156,9 +156,9 @@ func TestPluginTestPasses(t *testing.T) {
 		folder := filepath.Dir(p.entry)
 		printed := string(runTenantry(t, folder, "plugin", "test", "./"+filepath.Base(p.entry)))
 		checks := conformance.List(p.kind)
-		for _, tt := range checks {
-			if !strings.Contains(printed, "ok    "+tt.ID+" ") {
-				t.Errorf("%s has not passed", tt.ID)
+		for _, suiteCheck := range checks {
+			if !strings.Contains(printed, "ok    "+suiteCheck.ID+" ") {
+				t.Errorf("%s has not passed", suiteCheck.ID)
 			}
 		}
 		if want := fmt.Sprintf("acme 0.1.0: %d passed, 0 failed, 0 skipped\n", len(checks)); !strings.HasSuffix(printed, want) {

@@ -72,15 +72,15 @@ type Plugin struct {
 
 // build returns the commands that make the program in the folder of a plugin ready. A release
 // cannot contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
-func (options Options) build(program string) []string {
-	switch options.Language {
+func (o Options) build(program string) []string {
+	switch o.Language {
 	case "python":
 		return []string{"tenantry plugin manifest " + program + " provider*.py simulator*.py tenantry_*.py messages"}
 	case "node":
 		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " *.js messages node_modules"}
 	}
 	compile := "go build -o " + program + " ."
-	if options.Source != "" {
+	if o.Source != "" {
 		return []string{compile}
 	}
 	return []string{"go mod tidy", compile}
@@ -129,31 +129,31 @@ func New(options Options) (Plugin, error) {
 	return p, nil
 }
 
-func (options Options) check() error {
+func (o Options) check() error {
 	switch {
-	case !slices.Contains(Kinds, options.Kind):
-		return fmt.Errorf("KIND must be one of %s, not %q", strings.Join(Kinds, ", "), options.Kind)
-	case !pluginName.MatchString(options.Name):
-		return fmt.Errorf("NAME must be 2 to 31 lower-case letters and digits that begin with a letter, not %q", options.Name)
-	case !slices.Contains(Languages, options.Language):
-		return fmt.Errorf("--language must be one of %s, not %q", strings.Join(Languages, ", "), options.Language)
-	case options.Language != "go" && options.Module != "":
+	case !slices.Contains(Kinds, o.Kind):
+		return fmt.Errorf("KIND must be one of %s, not %q", strings.Join(Kinds, ", "), o.Kind)
+	case !pluginName.MatchString(o.Name):
+		return fmt.Errorf("NAME must be 2 to 31 lower-case letters and digits that begin with a letter, not %q", o.Name)
+	case !slices.Contains(Languages, o.Language):
+		return fmt.Errorf("--language must be one of %s, not %q", strings.Join(Languages, ", "), o.Language)
+	case o.Language != "go" && o.Module != "":
 		return errors.New("--module is only for a plugin in Go")
-	case options.Language == "go" && !modulePath.MatchString(options.Module):
-		return fmt.Errorf("--module must be the path of a Go module, not %q", options.Module)
-	case options.Language == "go" && options.Version == "" && options.Source == "":
+	case o.Language == "go" && !modulePath.MatchString(o.Module):
+		return fmt.Errorf("--module must be the path of a Go module, not %q", o.Module)
+	case o.Language == "go" && o.Version == "" && o.Source == "":
 		return errors.New("this build of tenantry is not a release; --source must name the folder with its source code")
 	}
 	return nil
 }
 
 // files returns the files of the new plugin, by their paths in its folder.
-func (options Options) files() (map[string]string, error) {
+func (o Options) files() (map[string]string, error) {
 	files := map[string]string{}
-	if options.Language != "go" {
-		return files, errors.Join(options.addFolder(files, options.Language), options.addFolder(files, options.Language+"-"+options.Kind))
+	if o.Language != "go" {
+		return files, errors.Join(o.addFolder(files, o.Language), o.addFolder(files, o.Language+"-"+o.Kind))
 	}
-	if err := options.addFolder(files, "go-"+options.Kind); err != nil {
+	if err := o.addFolder(files, "go-"+o.Kind); err != nil {
 		return nil, err
 	}
 	for source, target := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
@@ -163,7 +163,7 @@ func (options Options) files() (map[string]string, error) {
 		}
 		files[target] = string(content)
 	}
-	files["go.mod"] = options.goMod(files["go.mod"])
+	files["go.mod"] = o.goMod(files["go.mod"])
 	return files, nil
 }
 
@@ -172,7 +172,7 @@ func (options Options) files() (map[string]string, error) {
 var notOfTemplates = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.
-func (options Options) addFolder(files map[string]string, root string) error {
+func (o Options) addFolder(files map[string]string, root string) error {
 	return fs.WalkDir(templates, root, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && slices.Contains(notOfTemplates, entry.Name()) {
 			return fs.SkipDir
@@ -185,7 +185,7 @@ func (options Options) addFolder(files map[string]string, root string) error {
 			return err
 		}
 		inside := strings.TrimPrefix(name, root+"/")
-		files[rename(inside, options.Name)], err = options.text(path.Ext(name), string(content))
+		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
 		return err
 	})
 }

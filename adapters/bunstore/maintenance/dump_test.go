@@ -243,8 +243,8 @@ func columnTypes(t *testing.T, s *database.DB) map[string]columnType {
 	must(t, "list columns", s.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
 		Where("table_schema = current_schema()").Scan(t.Context(), &columns))
 	types := map[string]columnType{}
-	for _, tt := range columns {
-		types[tt.TableName+"."+tt.ColumnName] = tt
+	for _, column := range columns {
+		types[column.TableName+"."+column.ColumnName] = column
 	}
 	return types
 }

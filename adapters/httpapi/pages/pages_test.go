@@ -31,19 +31,19 @@ var externalLink = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 
 func TestEveryErrorCodeHasAPage(t *testing.T) {
 	_, index := renderPage(t, pages.Errors(map[fault.Kind]int{}))
-	for _, tt := range fault.All() {
-		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, tt, 400, pages.Origin{}) })
-		if !strings.Contains(page, "<h1>") || !strings.Contains(page, tt.Name) || !strings.Contains(page, `<html lang="en">`) {
-			t.Errorf("%s: %s", tt.Name, page)
+	for _, code := range fault.All() {
+		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, code, 400, pages.Origin{}) })
+		if !strings.Contains(page, "<h1>") || !strings.Contains(page, code.Name) || !strings.Contains(page, `<html lang="en">`) {
+			t.Errorf("%s: %s", code.Name, page)
 		}
 		if strings.Contains(page, "`") || externalLink.MatchString(page) {
-			t.Errorf("%s has backticks or leaves the service", tt.Name)
+			t.Errorf("%s has backticks or leaves the service", code.Name)
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: policy %q", tt.Name, policy)
+			t.Errorf("%s: policy %q", code.Name, policy)
 		}
-		if !strings.Contains(index, `href="/docs/errors/`+tt.Name+`"`) {
-			t.Errorf("the index lacks %s", tt.Name)
+		if !strings.Contains(index, `href="/docs/errors/`+code.Name+`"`) {
+			t.Errorf("the index lacks %s", code.Name)
 		}
 	}
 }

@@ -73,28 +73,28 @@ var platform = simulate.Platform[token, sender, instance]{
 	Touch:       func(a *sender, now time.Time) { a.Updated = timestamp(now) },
 	WorkspaceOf: func(a *sender) int { return a.Workspace },
 	Page:        simulate.Page{Path: connectPath, Operation: "uploader", Workspace: "1"},
-	SignedIn: func(q *request, workspace, address string) {
-		q.Account(workspace, address, 0).Status = "Connected"
+	SignedIn: func(req *request, workspace, address string) {
+		req.Account(workspace, address, 0).Status = "Connected"
 	},
 	Controls: map[string]func(*request) (any, error){
-		"PUT /tokens": func(q *request) (any, error) {
+		"PUT /tokens": func(req *request) (any, error) {
 			in := struct {
 				Token string `json:"token"`
 				token
 			}{token: token{Type: "api-user", Workspace: 1}}
-			if q.Read(&in) != nil || in.Token == "" || in.Type != "api-user" && !in.isSuperAdmin() {
+			if req.Read(&in) != nil || in.Token == "" || in.Type != "api-user" && !in.isSuperAdmin() {
 				return nil, simulate.BadRequest("token is its text, type is api-user or super-admin")
 			}
-			q.State.Keys[in.Token] = in.token
+			req.State.Keys[in.Token] = in.token
 			return nil, nil
 		},
-		"PUT /workspaces": func(q *request) (any, error) {
-			q.State.Vendor.Workspaces = nil
-			return nil, q.Read(&q.State.Vendor.Workspaces)
+		"PUT /workspaces": func(req *request) (any, error) {
+			req.State.Vendor.Workspaces = nil
+			return nil, req.Read(&req.State.Vendor.Workspaces)
 		},
-		"PUT /quirks": func(q *request) (any, error) {
-			q.State.Vendor.Quirks = quirks{}
-			return nil, q.Read(&q.State.Vendor.Quirks)
+		"PUT /quirks": func(req *request) (any, error) {
+			req.State.Vendor.Quirks = quirks{}
+			return nil, req.Read(&req.State.Vendor.Quirks)
 		},
 	},
 }

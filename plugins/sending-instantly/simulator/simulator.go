@@ -62,8 +62,8 @@ var platform = simulate.Platform[key, account, extra]{
 		{On: "POST /oauth/microsoft/init", Name: "start_sign_in", Scope: "accounts:create", Serve: initOAuth},
 		{On: "GET /oauth/session/status/{code}", Name: "sign_in", Scope: "accounts:read", Serve: sessionStatus},
 	},
-	NotFound: func(q *request) simulate.Answer {
-		return refuse(http.StatusNotFound, "Route "+q.HTTP.Method+":"+q.HTTP.URL.Path+" not found")
+	NotFound: func(req *request) simulate.Answer {
+		return refuse(http.StatusNotFound, "Route "+req.HTTP.Method+":"+req.HTTP.URL.Path+" not found")
 	},
 	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, "A planned fault") },
 	NewKey:       newKey,
@@ -71,24 +71,24 @@ var platform = simulate.Platform[key, account, extra]{
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
 	WorkspaceOf:  func(*account) int { return 0 }, // control calls see the accounts of all workspaces
 	Page:         simulate.Page{Path: authorizePath, Operation: "authorize", ClosedStatus: http.StatusGone},
-	SignedIn: func(q *request, in, address string) {
-		attach(q, in, address, simulate.DisplayName(address))
+	SignedIn: func(req *request, in, address string) {
+		attach(req, in, address, simulate.DisplayName(address))
 	},
 	Controls: map[string]func(*request) (any, error){
 		"POST /accounts":          putAccounts,
 		"PUT /accounts/{address}": putAccount,
-		"PUT /keys/{key}": func(q *request) (any, error) {
-			_, err := q.PutKey()
-			workspaceOf(q, q.State.Keys[q.Path("key")].Workspace)
+		"PUT /keys/{key}": func(req *request) (any, error) {
+			_, err := req.PutKey()
+			workspaceOf(req, req.State.Keys[req.Path("key")].Workspace)
 			return nil, err
 		},
-		"PUT /workspaces/{id}": func(q *request) (any, error) {
+		"PUT /workspaces/{id}": func(req *request) (any, error) {
 			var in struct {
 				Name     string `json:"name"`
 				Inactive bool   `json:"inactive"`
 			}
-			err := q.Read(&in)
-			w := workspaceOf(q, q.Path("id"))
+			err := req.Read(&in)
+			w := workspaceOf(req, req.Path("id"))
 			w.Name, w.Inactive = cmp.Or(in.Name, w.Name), in.Inactive
 			return nil, err
 		},
@@ -97,7 +97,7 @@ var platform = simulate.Platform[key, account, extra]{
 		"POST /sessions/{id}/deny":     endSession(func(x *simulate.SignIn, _ time.Time) { x.Used = true }),
 		"POST /sessions/{id}/expire":   endSession(func(x *simulate.SignIn, now time.Time) { x.ExpiresAt = now }),
 		"POST /sessions/{id}/forget":   forgetSession,
-		"POST /behaviour":              func(q *request) (any, error) { return nil, q.Read(&q.State.Vendor.Behaviour) },
+		"POST /behaviour":              func(req *request) (any, error) { return nil, req.Read(&req.State.Vendor.Behaviour) },
 	},
 }
 

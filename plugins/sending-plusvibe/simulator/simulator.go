@@ -64,9 +64,9 @@ var platform = simulate.Platform[customer, account, behaviour]{
 	},
 	NotFound:     notFound,
 	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, http.StatusText(status)) },
-	NewAccount: func(q *request, _, address string) account {
-		a := account{ID: fmt.Sprintf("66a0b1c2d3e4f5%010x", q.State.NextSerial()), Email: address, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365"}
-		a.Created, a.Updated = simulate.FormatTime(q.Now), simulate.FormatTime(q.Now)
+	NewAccount: func(req *request, _, address string) account {
+		a := account{ID: fmt.Sprintf("66a0b1c2d3e4f5%010x", req.State.NextSerial()), Email: address, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365"}
+		a.Created, a.Updated = simulate.FormatTime(req.Now), simulate.FormatTime(req.Now)
 		a.Payload.DailyLimit, a.Payload.Tags = 30, []string{}
 		return a
 	},

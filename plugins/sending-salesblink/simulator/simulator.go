@@ -53,9 +53,9 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 	},
 	NotFound:     func(*request) simulate.Answer { return refuse(http.StatusNotFound, "Not found") },
 	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, http.StatusText(status)) },
-	NewAccount: func(q *request, _, address string) sender {
-		now := simulate.FormatTime(q.Now)
-		return sender{ID: nextID(q), Email: address, Status: "active", Provider: "outlook", Folder: "Default", Created: now, Updated: now}
+	NewAccount: func(req *request, _, address string) sender {
+		now := simulate.FormatTime(req.Now)
+		return sender{ID: nextID(req), Email: address, Status: "active", Provider: "outlook", Folder: "Default", Created: now, Updated: now}
 	},
 	Touch:    func(a *sender, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
 	Page:     simulate.Page{Path: "/common/oauth2/v2.0/authorize", Operation: "authorize"}, // as at Microsoft

@@ -64,30 +64,30 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.FormatTime(now) },
 	WorkspaceOf:  func(a *account) int { return a.UserID },
 	Page:         simulate.Page{Path: connectPath, Operation: "dashboard", Workspace: strconv.Itoa(FirstUser)},
-	SignedIn:     func(q *request, user, address string) { attach(q, user, address) },
+	SignedIn:     func(req *request, user, address string) { attach(req, user, address) },
 	Controls: map[string]func(*request) (any, error){
 		"PUT /keys/{key}": (*request).PutKey,
-		"PUT /clients": func(q *request) (any, error) {
-			q.State.Vendor.Clients = nil
-			err := q.Read(&q.State.Vendor.Clients)
-			for i, c := range q.State.Vendor.Clients {
+		"PUT /clients": func(req *request) (any, error) {
+			req.State.Vendor.Clients = nil
+			err := req.Read(&req.State.Vendor.Clients)
+			for i, c := range req.State.Vendor.Clients {
 				if c.UserID == 0 {
-					q.State.Vendor.Clients[i].UserID = FirstUser
+					req.State.Vendor.Clients[i].UserID = FirstUser
 				}
 			}
 			return nil, err
 		},
-		"PUT /plan": func(q *request) (any, error) {
-			var in struct {
+		"PUT /plan": func(req *request) (any, error) {
+			var body struct {
 				Plan string `json:"plan"`
 			}
-			err := q.Read(&in)
-			q.State.Vendor.Plan = in.Plan
-			return nil, cmp.Or(err, simulate.OneOf("plan", in.Plan, "standard", "pro", "enterprise"))
+			err := req.Read(&body)
+			req.State.Vendor.Plan = body.Plan
+			return nil, cmp.Or(err, simulate.OneOf("plan", body.Plan, "standard", "pro", "enterprise"))
 		},
-		"PUT /quirks": func(q *request) (any, error) {
-			q.State.Vendor.Quirks = quirks{}
-			return nil, q.Read(&q.State.Vendor.Quirks)
+		"PUT /quirks": func(req *request) (any, error) {
+			req.State.Vendor.Quirks = quirks{}
+			return nil, req.Read(&req.State.Vendor.Quirks)
 		},
 	},
 }

@@ -83,7 +83,7 @@ func listMessages(c *call) (any, string) {
 	}
 	found := []message{}
 	for _, m := range c.tenant.Messages {
-		isWanted := slices.ContainsFunc(query["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
+		isWanted := slices.ContainsFunc(query["sender"], func(sender string) bool { return strings.EqualFold(sender, m.Sender) })
 		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
 		if isWanted && shown && !m.At.Before(start) && m.At.Before(to) {
 			found = append(found, m)
