@@ -463,7 +463,7 @@ func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
 		other := newAccount(t, s, "bob")
-		subjects := map[string]string{"domain": fixture.d.ID, "mailbox": fixture.boxes[0].ID}
+		subjects := map[string]string{"domain": fixture.domain.ID, "mailbox": fixture.boxes[0].ID}
 		for _, kind := range slices.Sorted(maps.Keys(subjects)) {
 			for owner, want := range map[access.AccountID]tenant.GUID{fixture.owner: guid(1), other: ""} {
 				addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{Type: kind, ID: subjects[kind]} })

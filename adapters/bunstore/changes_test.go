@@ -263,22 +263,22 @@ func TestEachChangeOfIntegrationAndConnectionsIsLoggedOnce(t *testing.T) {
 		must(t, "save", s.SaveIntegration(t.Context(), i, nil))
 		must(t, "save again", s.SaveIntegration(t.Context(), i, nil))
 		log.requireTypes(t, "rejected", event.IntegrationCredentialRejected)
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionPending)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionPending)
 		log.requireTypes(t, "pending")
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 		connected := log.requireTypes(t, "connected", event.ConnectionConnected)[0]
 		if connected.Tenant != guid(1) {
 			t.Fatalf("the event is %+v", connected)
 		}
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
 		log.requireTypes(t, "failed", event.ConnectionExpired)
-		listed := []integration.Connection{fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)}
+		listed := []integration.Connection{fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)}
 		for range 2 {
-			_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now.Add(time.Hour), listed, nil)
+			_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now.Add(time.Hour), listed, nil)
 			must(t, "refresh", err)
 		}
 		log.requireTypes(t, "a refresh", event.ConnectionConnected, event.ConnectionConnected)
-		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil))
+		must(t, "remove", s.RemoveIntegration(t.Context(), fixture.owner, fixture.integration1.ID, nil))
 		log.requireTypes(t, "remove", event.ConnectionDisconnected, event.ConnectionDisconnected, event.IntegrationRemoved)
 	})
 }
@@ -330,11 +330,11 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
+		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 		setPolicy(t, s, fixture.owner, guid(1), sendlimit.TenantWide, 5)
 		reserved, err := s.ReserveDomain(t.Context(), fixture.owner, guid(1), "reserved.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
-		job := startRun(t, s, fixture.owner, fixture.d, 1)
+		job := startRun(t, s, fixture.owner, fixture.domain, 1)
 		log := readerAtEnd(t, s, fixture.owner)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil))
 		events := log.requireTypes(t, "delete", event.ConnectionDisconnected, event.MailboxRemoved, event.MailboxRemoved,

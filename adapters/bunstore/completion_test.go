@@ -98,17 +98,17 @@ func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
 
 // tenantFixture is a tenant with a domain and two mailboxes.
 type tenantFixture struct {
-	owner access.AccountID
-	d     domain.Domain
-	boxes []mailbox.Mailbox
+	owner  access.AccountID
+	domain domain.Domain
+	boxes  []mailbox.Mailbox
 }
 
 func newTenantFixture(t testing.TB, s *Store) tenantFixture {
 	t.Helper()
 	fixture := tenantFixture{owner: newAccount(t, s, "ann")}
-	fixture.d = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 1).GUID, "contoso.test")
+	fixture.domain = addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 1).GUID, "contoso.test")
 	for _, local := range []string{"sales", "support"} {
-		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.d, local, mailbox.Created))
+		fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, fixture.domain, local, mailbox.Created))
 	}
 	return fixture
 }
@@ -124,7 +124,7 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 	return map[string]completingChange{
 		"a deletion": {
 			func(completion *ports.Completion) error {
-				return s.DeleteTenant(ctx, fixture.owner, fixture.d.TenantGUID, completion)
+				return s.DeleteTenant(ctx, fixture.owner, fixture.domain.TenantGUID, completion)
 			},
 			func(t testing.TB) bool {
 				n, err := s.TenantCount(t.Context(), fixture.owner)
@@ -134,12 +134,12 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 		},
 		"a saved domain": {
 			func(completion *ports.Completion) error {
-				d := fixture.d
+				d := fixture.domain
 				d.Verified = true
 				return s.SaveDomain(ctx, fixture.owner, d, completion)
 			},
 			func(t testing.TB) bool {
-				d, err := s.DomainByID(t.Context(), fixture.owner, fixture.d.ID)
+				d, err := s.DomainByID(t.Context(), fixture.owner, fixture.domain.ID)
 				must(t, "find domain", err)
 				return d.Verified
 			},
@@ -156,7 +156,7 @@ func (fixture tenantFixture) changes(ctx context.Context, s *Store) map[string]c
 // countReady counts the mailboxes in stage ready.
 func (fixture tenantFixture) countReady(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.d.TenantGUID)
+	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range mailboxes {
 		if m.Stage == mailbox.Ready {
@@ -237,8 +237,8 @@ func TestRefusedChangeCompletesNothing(t *testing.T) {
 		gone := append(withStageReady(fixture.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
 		claim := newClaim(fixture.owner, 1)
 		completion := newCompletion(claim, mustClaim(t, s, claim))
-		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.d.TenantGUID, completion), fault.TenantNotFound)
-		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.d, completion), fault.DomainNotFound)
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, fixture.domain.TenantGUID, completion), fault.TenantNotFound)
+		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, completion), fault.DomainNotFound)
 		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), completion), fault.MailboxNotFound)
 		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, gone, completion), fault.MailboxNotFound)
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {

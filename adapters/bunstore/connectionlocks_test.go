@@ -53,35 +53,35 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 
 // connectionWrites are the transactions that lock connections together with their sessions,
 // mailboxes or integrations. The fixture has a session that may expire and its pending connection,
-// both of box 0 at integration one. Box 1 has no connection.
+// both of box 0 at integration1. Box 1 has no connection.
 var connectionWrites = []struct {
 	name string
 	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
 }{
 	{"begin a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		session := newSession(fixture.one, fixture.boxes[0], n)
+		session := newSession(fixture.integration1, fixture.boxes[0], n)
 		_ = s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), session.CreatedAt.Add(time.Hour))
 	}},
 	{"begin a first session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		session := newSession(fixture.one, fixture.boxes[1], n)
+		session := newSession(fixture.integration1, fixture.boxes[1], n)
 		_ = s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), session.CreatedAt)
 	}},
 	{"end a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		session := newSession(fixture.one, fixture.boxes[0], n-1)
+		session := newSession(fixture.integration1, fixture.boxes[0], n-1)
 		session.Status = integration.SessionConnected
-		connected := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 		_, _ = s.SaveSession(t.Context(), fixture.owner, session, &connected, nil)
 	}},
 	{"disconnect", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		was := newSession(fixture.one, fixture.boxes[0], n-1).CreatedAt
-		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected), was, nil)
+		was := newSession(fixture.integration1, fixture.boxes[0], n-1).CreatedAt
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected), was, nil)
 	}},
 	{"connect", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
-		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 1, integration.ConnectionConnected), time.Time{}, nil)
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected), time.Time{}, nil)
 	}},
 	{"refresh", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
-		_, _ = s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now.Add(24*time.Hour), []integration.Connection{
-			fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected),
+		_, _ = s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now.Add(24*time.Hour), []integration.Connection{
+			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
 		}, nil)
 	}},
 	{"remove a mailbox", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
@@ -91,7 +91,7 @@ var connectionWrites = []struct {
 		_ = s.DeleteTenant(t.Context(), fixture.owner, fixture.boxes[0].TenantGUID, nil)
 	}},
 	{"remove an integration", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
-		_ = s.RemoveIntegration(t.Context(), fixture.owner, fixture.one.ID, nil)
+		_ = s.RemoveIntegration(t.Context(), fixture.owner, fixture.integration1.ID, nil)
 	}},
 	{"close an account", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
 		_, _ = s.CloseAccount(t.Context(), fixture.owner, now)
@@ -120,7 +120,7 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 			for step, finished := 1, false; !finished; step++ {
 				number++
 				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", number), number)
-				fixture.beginSession(t, setup, fixture.one, 0, 4*number)
+				fixture.beginSession(t, setup, fixture.integration1, 0, 4*number)
 				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
 				go func() { firstWrite.run(t, first, fixture, 4*number+1); close(firstEnds) }()
@@ -179,7 +179,7 @@ func TestNewConnectionOfARemovedMailboxIsLogged(t *testing.T) {
 	pausing := opened(t, url, hook)
 	connected, removed := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), time.Time{}, nil)
+		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), time.Time{}, nil)
 		connected <- err
 	}()
 	<-hook.paused

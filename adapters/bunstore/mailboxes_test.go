@@ -182,7 +182,7 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 		bob := newAccount(t, s, "bob")
 		unreleased := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
 		for _, tt := range []struct {
-			stage mailbox.Stage
+			stage   mailbox.Stage
 			isFreed bool
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
 			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)

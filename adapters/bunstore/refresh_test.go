@@ -116,29 +116,29 @@ func TestAccountsWithoutActivePlanAreNotRefreshed(t *testing.T) {
 func TestRequestedRefreshCountsAsBegun(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour))
-		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.two.ID)
-		fixture.saveRefresh(t, s, fixture.two, now) // a second refresh began before the first one was saved
-		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.one.ID)
+		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour))
+		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), fixture.integration2.ID)
+		fixture.saveRefresh(t, s, fixture.integration2, now) // a second refresh began before the first one was saved
+		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), fixture.integration1.ID)
 	})
 }
 
 func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		previous := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-		seen := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+		seen := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
 		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
-		fresh := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
-		after := withAllFieldsChanged(fixture.one)
+		fresh := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
+		after := withAllFieldsChanged(fixture.integration1)
 		if n := fixture.saveRefresh(t, s, after, previous.UpdatedAt, seen, fresh); n != 2 {
 			t.Fatalf("%d were stored", n)
 		}
 		seen.ID = previous.ID
-		fixture.requireConnection(t, "seen", s, fixture.one, 0, seen)
-		fixture.requireConnection(t, "new", s, fixture.one, 1, fresh)
-		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.one.Provider, fixture.one.Name, fixture.one.CredentialFields, fixture.one.CreatedAt
+		fixture.requireConnection(t, "seen", s, fixture.integration1, 0, seen)
+		fixture.requireConnection(t, "new", s, fixture.integration1, 1, fresh)
+		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = fixture.integration1.Provider, fixture.integration1.Name, fixture.integration1.CredentialFields, fixture.integration1.CreatedAt
 		requireIntegration(t, s, after, 10)
 	})
 }
@@ -150,32 +150,32 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		for _, local := range []string{"a", "b", "c"} {
 			fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, secondDomain, local, mailbox.Ready))
 		}
-		changed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionDisconnecting)
-		pending := fixture.setConnection(t, s, fixture.two, 1, integration.ConnectionPending)
-		former := fixture.setConnection(t, s, fixture.two, 2, integration.ConnectionDisconnected)
-		otherConnection := fixture.setConnection(t, s, fixture.two, 3, integration.ConnectionOther)
-		gone := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		changed := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnecting)
+		pending := fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionPending)
+		former := fixture.setConnection(t, s, fixture.integration2, 2, integration.ConnectionDisconnected)
+		otherConnection := fixture.setConnection(t, s, fixture.integration2, 3, integration.ConnectionOther)
+		gone := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 		gone.MailboxID = unknownMailboxID
 		foreign := gone
 		foreign.MailboxID = newIntegrationFixture(t, s, "bob", 2).boxes[0].ID
 		saveDiscovery(t, s, fixture.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
 		discovered := gone
 		discovered.MailboxID = findMailbox(t, s, fixture.owner, "found@ann.test").ID
-		stored := fixture.saveRefresh(t, s, fixture.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
-			fixture.newConnection(fixture.one, 0, integration.ConnectionConnected), fixture.newConnection(fixture.one, 1, integration.ConnectionConnected),
-			fixture.newConnection(fixture.one, 2, integration.ConnectionConnected), fixture.newConnection(fixture.one, 3, integration.ConnectionFailed),
-			fixture.newConnection(fixture.one, 4, integration.ConnectionFailed), fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
+		stored := fixture.saveRefresh(t, s, fixture.integration1, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
+			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
+			fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 3, integration.ConnectionFailed),
+			fixture.newConnection(fixture.integration1, 4, integration.ConnectionFailed), fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
 		if stored != 2 {
 			t.Fatalf("%d were stored", stored)
 		}
-		fixture.requireConnection(t, "changed", s, fixture.one, 0, changed)
-		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.one, 1, integration.Connection{})
-		fixture.requireConnection(t, "the connection of the different integration", s, fixture.two, 1, pending)
-		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.one, 2, fixture.newConnection(fixture.one, 2, integration.ConnectionConnected))
-		fixture.requireConnection(t, "the disconnected connection", s, fixture.two, 2, former)
-		fixture.requireConnection(t, "a failed connection is not saved either", s, fixture.one, 3, integration.Connection{})
-		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.two, 3, otherConnection)
-		fixture.requireConnection(t, "listed twice", s, fixture.one, 4, fixture.newConnection(fixture.one, 4, integration.ConnectionConnected))
+		fixture.requireConnection(t, "changed", s, fixture.integration1, 0, changed)
+		fixture.requireConnection(t, "not saved, because a different integration holds the mailbox", s, fixture.integration1, 1, integration.Connection{})
+		fixture.requireConnection(t, "the connection of the different integration", s, fixture.integration2, 1, pending)
+		fixture.requireConnection(t, "saved, because the different integration is disconnected", s, fixture.integration1, 2, fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected))
+		fixture.requireConnection(t, "the disconnected connection", s, fixture.integration2, 2, former)
+		fixture.requireConnection(t, "a failed connection is not saved either", s, fixture.integration1, 3, integration.Connection{})
+		fixture.requireConnection(t, "a connection with the status other holds the mailbox", s, fixture.integration2, 3, otherConnection)
+		fixture.requireConnection(t, "listed twice", s, fixture.integration1, 4, fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
 	})
 }
 
@@ -190,20 +190,20 @@ func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
 		}
 		var seen []integration.Connection
 		for box := range fixture.boxes {
-			seen = append(seen, fixture.newConnection(fixture.one, box, integration.ConnectionConnected))
+			seen = append(seen, fixture.newConnection(fixture.integration1, box, integration.ConnectionConnected))
 		}
 		errs := concurrently(len(fixture.boxes)+2, func(n int) error {
 			if n >= len(fixture.boxes) {
-				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.one, now, seen, nil)
+				_, err := s.SaveRefresh(t.Context(), fixture.owner, fixture.integration1, now, seen, nil)
 				return err
 			}
-			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.two, fixture.boxes[n], n), connectionID(5000+n), now)
+			return s.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration2, fixture.boxes[n], n), connectionID(5000+n), now)
 		})
 		must(t, "a refresh", errs[len(fixture.boxes)])
 		must(t, "the other refresh", errs[len(fixture.boxes)+1])
 		begun := countWinners(t, errs[:len(fixture.boxes)], fault.ConnectedElsewhere)
-		requireCounts(t, s, fixture.owner, fixture.two.ID, integration.Counts{Total: begun, Pending: begun})
-		requireCounts(t, s, fixture.owner, fixture.one.ID, integration.Counts{Total: len(fixture.boxes) - begun, Connected: len(fixture.boxes) - begun})
+		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: begun, Pending: begun})
+		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{Total: len(fixture.boxes) - begun, Connected: len(fixture.boxes) - begun})
 	})
 }
 
@@ -334,19 +334,19 @@ func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		listed := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
-			c := fixture.newConnection(fixture.one, 0, status)
+			c := fixture.newConnection(fixture.integration1, 0, status)
 			c.UpdatedAt = at
 			return c
 		}
 		early, late := now.Add(time.Minute), now.Add(2*time.Minute)
-		if n := fixture.saveRefresh(t, s, fixture.one, late, listed(integration.ConnectionConnected, late)); n != 1 {
+		if n := fixture.saveRefresh(t, s, fixture.integration1, late, listed(integration.ConnectionConnected, late)); n != 1 {
 			t.Fatalf("the newer listing stored %d", n)
 		}
-		if n := fixture.saveRefresh(t, s, fixture.one, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
+		if n := fixture.saveRefresh(t, s, fixture.integration1, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
 			t.Fatalf("the older listing stored %d", n)
 		}
 		again := late.Add(time.Minute)
-		if n := fixture.saveRefresh(t, s, fixture.one, again, listed(integration.ConnectionFailed, again)); n != 1 {
+		if n := fixture.saveRefresh(t, s, fixture.integration1, again, listed(integration.ConnectionFailed, again)); n != 1 {
 			t.Fatalf("the next listing stored %d", n)
 		}
 	})

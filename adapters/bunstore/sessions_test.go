@@ -59,12 +59,12 @@ func completedSession(session integration.Session) integration.Session {
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		fixture.requireSession(t, "begun", s, session)
-		fixture.requireConnection(t, "the connection", s, fixture.one, 0, integration.Connection{
-			ID: connectionID(1), IntegrationID: fixture.one.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
+		fixture.requireConnection(t, "the connection", s, fixture.integration1, 0, integration.Connection{
+			ID: connectionID(1), IntegrationID: fixture.integration1.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
 		})
-		fixture.requireConnection(t, "that of the other mailbox", s, fixture.one, 1, integration.Connection{})
+		fixture.requireConnection(t, "that of the other mailbox", s, fixture.integration1, 1, integration.Connection{})
 	})
 }
 
@@ -72,12 +72,12 @@ func TestSessionMakesItsConnectionPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			want := fixture.setConnection(t, s, fixture.one, 0, status)
-			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
+			want := fixture.setConnection(t, s, fixture.integration1, 0, status)
+			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			if status != integration.ConnectionConnected && status != integration.ConnectionDisconnecting {
 				want.Status, want.HasError, want.Reason, want.UpdatedAt = integration.ConnectionPending, false, "", session.CreatedAt
 			}
-			fixture.requireConnection(t, string(status), s, fixture.one, 0, want)
+			fixture.requireConnection(t, string(status), s, fixture.integration1, 0, want)
 			session.Status = integration.SessionFailed
 			requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, nil, nil))
 		}
@@ -103,16 +103,16 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			{"a session that was never opened, past its end", false, minutes(11), minutes(0), true},
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
-			previous := fixture.beginSession(t, s, fixture.one, 0, n)
+			previous := fixture.beginSession(t, s, fixture.integration1, 0, n)
 			previous.Opened = tt.opened
 			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
-			fresh := newSession(fixture.one, fixture.boxes[0], 10+n)
+			fresh := newSession(fixture.integration1, fixture.boxes[0], 10+n)
 			fresh.CreatedAt, fresh.ExpiresAt = tt.begins, tt.begins.Add(time.Hour)
 			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.stale)
 			if !tt.makesItOver {
 				requireRefusal(t, tt.name, err, fault.SessionActive)
 				fixture.requireSession(t, tt.name, s, previous)
-				_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, fresh.ID)
+				_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, fresh.ID)
 				requireRefusal(t, tt.name, err, fault.SessionNotFound)
 				fresh = previous
 			} else {
@@ -130,8 +130,8 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionDisconnected)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 		fixture.requireSession(t, "pending", s, session)
 	})
 }
@@ -139,23 +139,23 @@ func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
 func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 1, 90) // a session of a different mailbox does not block
+		fixture.beginSession(t, s, fixture.integration1, 1, 90) // a session of a different mailbox does not block
 		for n, status := range allConnectionStatuses {
-			otherConnection := fixture.setConnection(t, s, fixture.two, 0, status)
-			connection := fixture.storedConnection(t, s, fixture.one, 0)
-			session := newSession(fixture.one, fixture.boxes[0], n+1)
+			otherConnection := fixture.setConnection(t, s, fixture.integration2, 0, status)
+			connection := fixture.storedConnection(t, s, fixture.integration1, 0)
+			session := newSession(fixture.integration1, fixture.boxes[0], n+1)
 			err := s.BeginSession(t.Context(), fixture.owner, session, connectionID(n+1), now)
-			fixture.requireConnection(t, string(status), s, fixture.two, 0, otherConnection)
+			fixture.requireConnection(t, string(status), s, fixture.integration2, 0, otherConnection)
 			if !status.Held() {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
-				c := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
+				c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
 				requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
-			fixture.requireConnection(t, string(status), s, fixture.one, 0, connection)
-			_, err = s.Session(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID, session.ID)
+			fixture.requireConnection(t, string(status), s, fixture.integration1, 0, connection)
+			_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, session.ID)
 			requireRefusal(t, string(status), err, fault.SessionNotFound)
 		}
 	})
@@ -164,7 +164,7 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		both := []integration.Integration{fixture.one, fixture.two}
+		both := []integration.Integration{fixture.integration1, fixture.integration2}
 		begun := make([]bool, concurrency)
 		for n, err := range concurrently(concurrency, func(n int) error {
 			return s.BeginSession(t.Context(), fixture.owner, newSession(both[n%2], fixture.boxes[0], n), connectionID(n), now)
@@ -194,9 +194,9 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 0, 1)
+		fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		if n := countWinners(t, concurrently(concurrency, func(n int) error {
-			session := newSession(fixture.one, fixture.boxes[0], n+1000)
+			session := newSession(fixture.integration1, fixture.boxes[0], n+1000)
 			return s.BeginSession(t.Context(), fixture.owner, session, connectionID(n), now)
 		}), fault.SessionActive); n != 1 {
 			t.Fatalf("%d began", n)
@@ -207,15 +207,15 @@ func TestOneOfConcurrentSessionsAfterExpiredOneBegins(t *testing.T) {
 func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		for name, query := range map[string]struct {
 			owner integrationFixture
 			i     integration.Integration
 			box   int
 			found bool
 		}{
-			"pending": {fixture, fixture.one, 0, true}, "at another integration": {fixture, fixture.two, 0, false},
-			"of another mailbox": {fixture, fixture.one, 1, false}, "of another account": {bob, fixture.one, 0, false},
+			"pending": {fixture, fixture.integration1, 0, true}, "at another integration": {fixture, fixture.integration2, 0, false},
+			"of another mailbox": {fixture, fixture.integration1, 1, false}, "of another account": {bob, fixture.integration1, 0, false},
 		} {
 			got, found, err := s.PendingSession(t.Context(), query.owner.owner, query.i.ID, fixture.boxes[query.box].ID)
 			must(t, name, err)
@@ -227,19 +227,19 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 			_, err := s.Session(t.Context(), owner.owner, i.ID, m.ID, id)
 			return err
 		}
-		must(t, "find", find(fixture, fixture.one, fixture.boxes[0], session.ID))
-		unknown := find(fixture, fixture.one, fixture.boxes[0], sessionID(9))
+		must(t, "find", find(fixture, fixture.integration1, fixture.boxes[0], session.ID))
+		unknown := find(fixture, fixture.integration1, fixture.boxes[0], sessionID(9))
 		requireRefusal(t, "unknown", unknown, fault.SessionNotFound)
-		requireSameError(t, "of another integration", find(fixture, fixture.two, fixture.boxes[0], session.ID), unknown)
-		requireSameError(t, "of another mailbox", find(fixture, fixture.one, fixture.boxes[1], session.ID), unknown)
-		requireSameError(t, "of another account", find(bob, fixture.one, fixture.boxes[0], session.ID), unknown)
-		requireSameError(t, "nonsense", find(fixture, fixture.one, fixture.boxes[0], "x"), unknown)
+		requireSameError(t, "of another integration", find(fixture, fixture.integration2, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "of another mailbox", find(fixture, fixture.integration1, fixture.boxes[1], session.ID), unknown)
+		requireSameError(t, "of another account", find(bob, fixture.integration1, fixture.boxes[0], session.ID), unknown)
+		requireSameError(t, "nonsense", find(fixture, fixture.integration1, fixture.boxes[0], "x"), unknown)
 		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
 		elsewhere := completedSession(session)
 		elsewhere.MailboxID = fixture.boxes[1].ID
 		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		elsewhere = completedSession(session)
-		elsewhere.IntegrationID = fixture.two.ID
+		elsewhere.IntegrationID = fixture.integration2.ID
 		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
 		fixture.requireSession(t, "untouched", s, session)
 	})
@@ -258,37 +258,37 @@ func everyNth[T any](list []T, n, start int) (selected []T) {
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		fixture.beginSession(t, s, fixture.one, 0, 1)
-		failed := fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionFailed)
-		err := s.BeginSession(t.Context(), fixture.owner, newSession(fixture.one, fixture.boxes[0], 2), connectionID(9), now)
+		fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		failed := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
+		err := s.BeginSession(t.Context(), fixture.owner, newSession(fixture.integration1, fixture.boxes[0], 2), connectionID(9), now)
 		requireRefusal(t, "begin", err, fault.SessionActive)
-		fixture.requireConnection(t, "after the refusal", s, fixture.one, 0, failed)
+		fixture.requireConnection(t, "after the refusal", s, fixture.integration1, 0, failed)
 	})
 }
 
 func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		opened := completedSession(session)
 		opened.Status = integration.SessionPending
 		requireHeld(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
 		completed := completedSession(session)
-		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
-			lateChange, failedConnection := opened, fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+			lateChange, failedConnection := opened, fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 			lateChange.Status = status
 			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
 			fixture.requireSession(t, "ended", s, completed)
-			fixture.requireConnection(t, "its connection", s, fixture.one, 0, c)
+			fixture.requireConnection(t, "its connection", s, fixture.integration1, 0, c)
 		}
-		next := newSession(fixture.one, fixture.boxes[0], 2)
+		next := newSession(fixture.integration1, fixture.boxes[0], 2)
 		next.CreatedAt, next.ExpiresAt = completed.ExpiresAt.Add(time.Hour), completed.ExpiresAt.Add(2*time.Hour)
 		must(t, "begin the next", s.BeginSession(t.Context(), fixture.owner, next, connectionID(2), next.CreatedAt))
-		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
+		if pending, found, err := s.PendingSession(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
 			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
 		}
 		requireHeld(t, "save the ended session after the next one began", false)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
@@ -303,11 +303,11 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		for n, status := range allConnectionStatuses {
-			session := fixture.beginSession(t, s, fixture.one, 0, n+1)
+			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			completed, expired, failed := completedSession(session), completedSession(session), completedSession(session)
 			expired.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
 			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), fixture.owner, expired, nil, nil))
-			fixture.setConnection(t, s, fixture.one, 0, status)
+			fixture.setConnection(t, s, fixture.integration1, 0, status)
 			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), fixture.owner, failed, nil, nil))
 			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
 			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), fixture.owner, completed, nil, nil))
@@ -322,28 +322,28 @@ func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
-		connection := fixture.newConnection(fixture.one, 0, integration.ConnectionDisconnected)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
+		connection := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
 		connection.ID = connectionID(1)
 		// The account was removed, so the mailbox is free.
-		fixture.saveRefresh(t, s, fixture.one, now.Add(time.Hour), connection)
-		otherConnection := fixture.setConnection(t, s, fixture.two, 0, integration.ConnectionConnected)
-		c := fixture.newConnection(fixture.one, 0, integration.ConnectionConnected)
+		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour), connection)
+		otherConnection := fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionConnected)
+		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
 		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
 		fixture.requireSession(t, "the session", s, session)
-		fixture.requireConnection(t, "here", s, fixture.one, 0, connection)
-		fixture.requireConnection(t, "there", s, fixture.two, 0, otherConnection)
-		failed := fixture.newConnection(fixture.one, 0, integration.ConnectionFailed)
+		fixture.requireConnection(t, "here", s, fixture.integration1, 0, connection)
+		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
+		failed := fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &failed, nil))
-		fixture.requireConnection(t, "there", s, fixture.two, 0, otherConnection)
+		fixture.requireConnection(t, "there", s, fixture.integration2, 0, otherConnection)
 	})
 }
 
 func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
 			isClaimed[n], err = s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, nil)
@@ -360,7 +360,7 @@ func TestOneOfConcurrentEndsOfSessionIsStored(t *testing.T) {
 func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		session := fixture.beginSession(t, s, fixture.one, 0, 1)
+		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
 		poll := func(since, at int) (bool, error) {
 			return s.ClaimSessionCheck(t.Context(), fixture.owner, session.ID, seconds(since), seconds(at))
@@ -391,8 +391,8 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		third, first := ann.beginSession(t, s, ann.one, 0, 3), ann.beginSession(t, s, ann.two, 1, 1)
-		second, ended := bob.beginSession(t, s, bob.one, 0, 2), bob.beginSession(t, s, bob.one, 1, 4)
+		third, first := ann.beginSession(t, s, ann.integration1, 0, 3), ann.beginSession(t, s, ann.integration2, 1, 1)
+		second, ended := bob.beginSession(t, s, bob.integration1, 0, 2), bob.beginSession(t, s, bob.integration1, 1, 4)
 		first.Opened = true
 		requireHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
@@ -426,9 +426,9 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session, otherSession := fixture.beginSession(t, s, fixture.one, 0, 1), fixture.beginSession(t, s, fixture.one, 1, 2)
-		c := fixture.newConnection(fixture.one, 1, integration.ConnectionConnected)
-		pending := fixture.storedConnection(t, s, fixture.one, 1)
+		session, otherSession := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
+		c := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
+		pending := fixture.storedConnection(t, s, fixture.integration1, 1)
 		requireCommitted(t, s, fixture.owner, map[string]func(completion *ports.Completion) error{
 			"alone": func(completion *ports.Completion) error {
 				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), nil, completion)
@@ -441,7 +441,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		}, func() {
 			fixture.requireSession(t, "alone", s, session)
 			fixture.requireSession(t, "with its connection", s, otherSession)
-			fixture.requireConnection(t, "its connection", s, fixture.one, 1, pending)
+			fixture.requireConnection(t, "its connection", s, fixture.integration1, 1, pending)
 		})
 		lateClaim := newClaim(fixture.owner, 99)
 		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newCompletion(lateClaim, mustClaim(t, s, lateClaim))))
@@ -459,7 +459,7 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		store1, store2 := migrated(t, address), opened(t, address)
 		fixture := newIntegrationFixture(t, store1, "ann", 1)
 		errs := concurrently(concurrency, func(n int) error {
-			session := newSession([]integration.Integration{fixture.one, fixture.two}[n/2%2], fixture.boxes[0], n)
+			session := newSession([]integration.Integration{fixture.integration1, fixture.integration2}[n/2%2], fixture.boxes[0], n)
 			err := []*Store{store1, store2}[n%2].BeginSession(t.Context(), fixture.owner, session, newID(), now)
 			if errors.Is(err, fault.ConnectedElsewhere) {
 				return fault.SessionActive

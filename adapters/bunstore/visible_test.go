@@ -120,8 +120,8 @@ func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	fixture := newIntegrationFixture(t, s, "ann", 1)
 	other := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 2).GUID, "other.test")
 	fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, other, "sales", "ready"))
-	fixture.setConnection(t, s, fixture.one, 0, integration.ConnectionConnected)
-	fixture.setConnection(t, s, fixture.one, 2, integration.ConnectionFailed)
+	fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+	fixture.setConnection(t, s, fixture.integration1, 2, integration.ConnectionFailed)
 	return fixture
 }
 
@@ -132,19 +132,19 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 			ctx                     context.Context
 			eligible, counted, fail int
 		}{{t.Context(), 3, 2, 1}, {contextLimitedTo(t, 1), 2, 1, 0}, {contextLimitedTo(t, 2), 1, 1, 1}, {contextLimitedTo(t, 3), 0, 0, 0}} {
-			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.one.ID)
+			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "list", err)
-			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.one.ID)
+			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "count", err)
 			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.fail {
 				t.Errorf("%d eligible, %+v", len(list), counts)
 			}
 		}
-		_, hidden := s.EligibleMailbox(contextLimitedTo(t, 2), fixture.owner, fixture.one.ID, fixture.boxes[0].ID)
-		_, unknown := s.EligibleMailbox(t.Context(), fixture.owner, fixture.one.ID, connectionID(1))
+		_, hidden := s.EligibleMailbox(contextLimitedTo(t, 2), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
+		_, unknown := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, connectionID(1))
 		requireRefusal(t, "a hidden mailbox", hidden, fault.MailboxNotFound)
 		requireSameError(t, "a hidden mailbox", hidden, unknown)
-		if _, err := s.EligibleMailbox(contextLimitedTo(t, 1), fixture.owner, fixture.one.ID, fixture.boxes[0].ID); err != nil {
+		if _, err := s.EligibleMailbox(contextLimitedTo(t, 1), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID); err != nil {
 			t.Errorf("a visible mailbox: %v", err)
 		}
 	})
@@ -153,14 +153,14 @@ func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
 func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
-		err := s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.one.ID, nil)
+		err := s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration1.ID, nil)
 		requireRefusal(t, "remove", err, fault.InsufficientScope)
 		if fault.Of(err).Values != access.IntegrationsWrite {
 			t.Errorf("got %+v", fault.Of(err))
 		}
 		requireRefusal(t, "remove unknown", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, integrationID(99), nil), fault.IntegrationNotFound)
-		must(t, "remove without connections", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.two.ID, nil))
-		must(t, "remove with all tenants", s.RemoveIntegration(contextLimitedTo(t, 1, 2), fixture.owner, fixture.one.ID, nil))
+		must(t, "remove without connections", s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil))
+		must(t, "remove with all tenants", s.RemoveIntegration(contextLimitedTo(t, 1, 2), fixture.owner, fixture.integration1.ID, nil))
 	})
 }
 
@@ -179,10 +179,10 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 			}
 			pausing := migrated(t, url, hook)
 			remove := func(s *Store) error {
-				return s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.two.ID, nil)
+				return s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil)
 			}
 			connect := func(s *Store) error {
-				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.two, 2, integration.ConnectionPending), time.Time{}, nil)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 2, integration.ConnectionPending), time.Time{}, nil)
 				if err == nil && !saved {
 					return errors.New("the connection is not saved")
 				}
@@ -203,7 +203,7 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 				requireRefusal(t, "connect", err, fault.IntegrationNotFound)
 			} else {
 				requireRefusal(t, "remove", err, fault.InsufficientScope)
-				requireCounts(t, setup, fixture.owner, fixture.two.ID, integration.Counts{Total: 1, Pending: 1})
+				requireCounts(t, setup, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Pending: 1})
 			}
 		})
 	}
@@ -216,9 +216,9 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 		fixture := connectedFixture(t, s)
 		began := now.Add(time.Hour)
 		expire := func(ctx context.Context, box int, at time.Time) {
-			c := fixture.storedConnection(t, s, fixture.one, box)
+			c := fixture.storedConnection(t, s, fixture.integration1, box)
 			c.Status, c.UpdatedAt = integration.ConnectionDisconnected, at
-			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.one, at, []integration.Connection{c}, nil)
+			n, err := s.SaveRefresh(ctx, fixture.owner, fixture.integration1, at, []integration.Connection{c}, nil)
 			must(t, "save refresh", err)
 			if n != 1 {
 				t.Fatalf("%d connections stored", n)
