@@ -247,10 +247,10 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		attachTenant(t, s, owner, 1)
-		first := ports.WithAct(t.Context(), newAct(owner, "w"))
-		storeActOf(t, s, first, owner)
+		firstCtx := ports.WithAct(t.Context(), newAct(owner, "w"))
+		storeActOf(t, s, firstCtx, owner)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-		must(t, "end the first", s.EndAct(first, nil))
+		must(t, "end the first", s.EndAct(firstCtx, nil))
 		requireLostActs(t, s, 1)
 	})
 }
@@ -306,10 +306,10 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 			if i >= len(want) {
 				t.Fatalf("another entry: %+v", e)
 			}
-			w := want[i]
-			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Done, e.PreviousHash, e.Hash
-			if e != w {
-				t.Errorf("got  %+v\nwant %+v", e, w)
+			wanted := want[i]
+			wanted.ID, wanted.Account, wanted.Sequence, wanted.At, wanted.Outcome, wanted.PreviousHash, wanted.Hash = e.ID, owner, int64(i)+1, e.At, audit.Done, e.PreviousHash, e.Hash
+			if e != wanted {
+				t.Errorf("got  %+v\nwant %+v", e, wanted)
 			}
 		}
 		if storedActs(t, s) != 0 {
@@ -318,8 +318,8 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 	})
 }
 
-// at makes the store use *clock as the current time until the test ends.
-func (s *Store) at(t testing.TB, clock *time.Time) {
+// setClock makes the store use *clock as the current time until the test ends.
+func (s *Store) setClock(t testing.TB, clock *time.Time) {
 	before := s.now
 	s.now = func() time.Time { return *clock }
 	t.Cleanup(func() { s.now = before })
@@ -341,7 +341,7 @@ func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change fu
 func TestRetentionLeavesAChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
-		s.at(t, &clock)
+		s.setClock(t, &clock)
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob") // one entry in each account
 		addEntries(t, s, owner, 4, nil)
 		clock = now.Add(24 * time.Hour)
@@ -401,16 +401,16 @@ func TestConcurrentRetentionDropsOnce(t *testing.T) {
 func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
-		s.at(t, &clock)
+		s.setClock(t, &clock)
 		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addEntries(t, s, other, 3, nil)
 		addEntries(t, s, owner, 2, nil) // 2, 3
 		clock = now.Add(time.Minute)
 		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // 4, 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
-		for _, request := range []struct {
+		for _, tt := range []struct {
 			name    string
-			q       ports.EntryQuery
+			query   ports.EntryQuery
 			want    []int64
 			hasMore bool
 		}{
@@ -429,14 +429,14 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 			{"until a time", ports.EntryQuery{To: clock, Limit: 10}, []int64{3, 2, 1}, false},
 			{"nobody", ports.EntryQuery{Actor: "nobody", Limit: 10}, nil, false},
 		} {
-			page, err := s.AuditEntries(t.Context(), owner, request.q)
-			must(t, request.name, err)
+			page, err := s.AuditEntries(t.Context(), owner, tt.query)
+			must(t, tt.name, err)
 			var got []int64
 			for _, e := range page.Entries {
 				got = append(got, e.Sequence)
 			}
-			if !slices.Equal(got, request.want) || page.More != request.hasMore {
-				t.Errorf("%s: %v, more %v", request.name, got, page.More)
+			if !slices.Equal(got, tt.want) || page.More != tt.hasMore {
+				t.Errorf("%s: %v, more %v", tt.name, got, page.More)
 			}
 		}
 	})

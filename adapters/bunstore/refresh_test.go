@@ -80,19 +80,19 @@ func TestConcurrentClaimsOfRefreshesDoNotOverlap(t *testing.T) {
 		}) {
 			must(t, "due", err)
 		}
-		handed := map[string]int{}
-		for _, ids := range got {
-			for _, i := range ids {
-				handed[i.ID]++
+		claimCounts := map[string]int{}
+		for _, claimed := range got {
+			for _, i := range claimed {
+				claimCounts[i.ID]++
 			}
 		}
-		for id, n := range handed {
+		for id, n := range claimCounts {
 			if n != 1 {
 				t.Fatalf("%s was handed out %d times", id, n)
 			}
 		}
-		if len(handed) != 20 {
-			t.Fatalf("%d were handed out", len(handed))
+		if len(claimCounts) != 20 {
+			t.Fatalf("%d were handed out", len(claimCounts))
 		}
 	})
 }
@@ -154,14 +154,14 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		pending := fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionPending)
 		former := fixture.setConnection(t, s, fixture.integration2, 2, integration.ConnectionDisconnected)
 		otherConnection := fixture.setConnection(t, s, fixture.integration2, 3, integration.ConnectionOther)
-		gone := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
-		gone.MailboxID = unknownMailboxID
-		foreign := gone
+		withoutMailbox := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
+		withoutMailbox.MailboxID = unknownMailboxID
+		foreign := withoutMailbox
 		foreign.MailboxID = newIntegrationFixture(t, s, "bob", 2).boxes[0].ID
 		saveDiscovery(t, s, fixture.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
-		discovered := gone
+		discovered := withoutMailbox
 		discovered.MailboxID = findMailbox(t, s, fixture.owner, "found@ann.test").ID
-		stored := fixture.saveRefresh(t, s, fixture.integration1, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
+		stored := fixture.saveRefresh(t, s, fixture.integration1, changed.UpdatedAt.Add(-time.Microsecond), withoutMailbox, foreign, discovered,
 			fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected),
 			fixture.newConnection(fixture.integration1, 2, integration.ConnectionConnected), fixture.newConnection(fixture.integration1, 3, integration.ConnectionFailed),
 			fixture.newConnection(fixture.integration1, 4, integration.ConnectionFailed), fixture.newConnection(fixture.integration1, 4, integration.ConnectionConnected))
@@ -222,15 +222,15 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 	var boxes []mailboxRow
 	for n := range manyTenants {
 		guid := newID()
-		x := tenantRow{AccountID: string(owner), ID: newID(), GUID: guid, Name: fmt.Sprint("Tenant ", n), Consent: "granted", ConsentedAt: now}
-		tenants = append(tenants, x)
+		row := tenantRow{AccountID: string(owner), ID: newID(), GUID: guid, Name: fmt.Sprint("Tenant ", n), Consent: "granted", ConsentedAt: now}
+		tenants = append(tenants, row)
 		for k := range manyMailboxes / manyTenants {
 			domain := fmt.Sprintf("d%d-%d.test", n, k/mailbox.MaxPerDomain)
 			if k%mailbox.MaxPerDomain == 0 {
-				domains = append(domains, domainRow{AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Name: domain, Added: true, CreatedAt: now, StoredAt: now})
+				domains = append(domains, domainRow{AccountID: row.AccountID, ID: newID(), TenantID: row.ID, Name: domain, Added: true, CreatedAt: now, StoredAt: now})
 			}
 			boxes = append(boxes, mailboxRow{
-				AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Address: fmt.Sprintf("m%d@%s", k, domain), DomainName: domain,
+				AccountID: row.AccountID, ID: newID(), TenantID: row.ID, Address: fmt.Sprintf("m%d@%s", k, domain), DomainName: domain,
 				Stage: mailbox.Ready, Provisioned: true, CreatedAt: now, StoredAt: now,
 			})
 		}
@@ -271,7 +271,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 			started := time.Now()
 			eligible, err := s.Eligible(t.Context(), owner, i.ID)
 			must(t, "list eligible", err)
-			read, statements := time.Since(started), counter.count
+			readDuration, statements := time.Since(started), counter.count
 			connections := make([]integration.Connection, 0, len(eligible))
 			for _, e := range eligible {
 				connections = append(connections, connectedAt(e, at))
@@ -280,7 +280,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 			started = time.Now()
 			stored, err := s.SaveRefresh(t.Context(), owner, i, at, connections, nil)
 			must(t, "save refresh", err)
-			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(started))
+			t.Logf("round %d: read in %s, stored in %s", round, readDuration, time.Since(started))
 			if len(eligible) != manyMailboxes || statements != 2 || stored != manyMailboxes || counter.count > 8*(manyMailboxes/batchSize+1) {
 				t.Errorf("%d were read in %d statements, %d stored in %d", len(eligible), statements, stored, counter.count)
 			}
@@ -333,20 +333,20 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		listed := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
+		listedConnection := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
 			c := fixture.newConnection(fixture.integration1, 0, status)
 			c.UpdatedAt = at
 			return c
 		}
-		early, late := now.Add(time.Minute), now.Add(2*time.Minute)
-		if n := fixture.saveRefresh(t, s, fixture.integration1, late, listed(integration.ConnectionConnected, late)); n != 1 {
+		earlier, later := now.Add(time.Minute), now.Add(2*time.Minute)
+		if n := fixture.saveRefresh(t, s, fixture.integration1, later, listedConnection(integration.ConnectionConnected, later)); n != 1 {
 			t.Fatalf("the newer listing stored %d", n)
 		}
-		if n := fixture.saveRefresh(t, s, fixture.integration1, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
+		if n := fixture.saveRefresh(t, s, fixture.integration1, earlier, listedConnection(integration.ConnectionDisconnected, earlier)); n != 0 {
 			t.Fatalf("the older listing stored %d", n)
 		}
-		again := late.Add(time.Minute)
-		if n := fixture.saveRefresh(t, s, fixture.integration1, again, listed(integration.ConnectionFailed, again)); n != 1 {
+		latest := later.Add(time.Minute)
+		if n := fixture.saveRefresh(t, s, fixture.integration1, latest, listedConnection(integration.ConnectionFailed, latest)); n != 1 {
 			t.Fatalf("the next listing stored %d", n)
 		}
 	})

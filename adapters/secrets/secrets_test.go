@@ -107,7 +107,7 @@ func TestKeysetFileIsPrivateAndCreatedOnlyOnRequest(t *testing.T) {
 		t.Fatal("a missing keyset opens")
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Fatal("OpenKeyset created a keyset although create is false")
+		t.Fatal("OpenKeyset created a keyset although RequireExisting was passed")
 	}
 	openSealer(t, path)
 	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {

@@ -49,10 +49,10 @@ func waitForClose(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 func TestAnEndpointHas15Seconds(t *testing.T) {
 	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"
 	for name, tt := range map[string]struct {
-		url    string
-		serve  func(net.Conn)
-		took   time.Duration
-		status int // 0: no answer
+		url          string
+		serve        func(net.Conn)
+		wantDuration time.Duration
+		status       int // 0: no answer
 	}{
 		"it never reads the request": {"http://127.0.0.1/", func(net.Conn) { time.Sleep(time.Hour) }, limit, 0},
 		"it never begins TLS":        {"https://127.0.0.1/", waitForClose, limit, 0},
@@ -89,7 +89,7 @@ func TestAnEndpointHas15Seconds(t *testing.T) {
 				began := time.Now()
 				r := s.Send(t.Context(), webhook.Message{URL: tt.url, Body: []byte("{}")})
 				s.client.CloseIdleConnections()
-				if duration := time.Since(began); duration != tt.took || r.Duration != duration || r.StatusCode != tt.status {
+				if duration := time.Since(began); duration != tt.wantDuration || r.Duration != duration || r.StatusCode != tt.status {
 					t.Fatalf("after %s: %+v", duration, r)
 				}
 				d := webhook.Delivery{Status: webhook.Pending}.After(r, began, 0)

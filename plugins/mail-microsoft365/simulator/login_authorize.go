@@ -99,7 +99,7 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, query url.Val
 
 // issueCode stores a new authorization code for the user and returns it.
 func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app registration, username string) (string, *aadsts) {
-	text := "1." + randomText(48)
+	code := "1." + randomText(48)
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
 		u := t.findSignInUser(username)
@@ -112,7 +112,7 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 			refusal = errNotConsented.with(app.ClientID)
 		default:
 			t.deleteOldCodes(s.kit.Now())
-			t.Codes[text] = authorizationCode{Redirect: query.Get("redirect_uri"), Scope: query.Get("scope"), Nonce: query.Get("nonce"),
+			t.Codes[code] = authorizationCode{Redirect: query.Get("redirect_uri"), Scope: query.Get("scope"), Nonce: query.Get("nonce"),
 				Challenge: query.Get("code_challenge"), Method: query.Get("code_challenge_method"), User: u.ID,
 				Issued: s.kit.Now()}
 		}
@@ -120,14 +120,14 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 	if err != nil {
 		return "", errTransient.with("")
 	}
-	return text, refusal
+	return code, refusal
 }
 
 // deleteOldCodes deletes all codes that were issued more than six lifetimes ago.
 func (t *tenant) deleteOldCodes(now time.Time) {
-	for text, c := range t.Codes {
+	for code, c := range t.Codes {
 		if now.Sub(c.Issued) > 6*codeLifetime {
-			delete(t.Codes, text)
+			delete(t.Codes, code)
 		}
 	}
 }

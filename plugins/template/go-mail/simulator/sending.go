@@ -75,8 +75,8 @@ func removeRule(c *call) (any, string) {
 // it.
 func listMessages(c *call) (any, string) {
 	query := c.http.URL.Query()
-	start, errFrom := time.Parse(time.RFC3339, query.Get("from"))
-	to, errTo := time.Parse(time.RFC3339, query.Get("to"))
+	sentFrom, errFrom := time.Parse(time.RFC3339, query.Get("from"))
+	sentBefore, errTo := time.Parse(time.RFC3339, query.Get("to"))
 	skip, errCursor := strconv.Atoi(cmp.Or(query.Get("cursor"), "0"))
 	if errFrom != nil || errTo != nil || errCursor != nil || skip < 0 {
 		return nil, "query_invalid"
@@ -85,7 +85,7 @@ func listMessages(c *call) (any, string) {
 	for _, m := range c.tenant.Messages {
 		isWanted := slices.ContainsFunc(query["sender"], func(sender string) bool { return strings.EqualFold(sender, m.Sender) })
 		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
-		if isWanted && shown && !m.At.Before(start) && m.At.Before(to) {
+		if isWanted && shown && !m.At.Before(sentFrom) && m.At.Before(sentBefore) {
 			found = append(found, m)
 		}
 	}
