@@ -203,8 +203,8 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 			t.Fatalf("got %+v", events)
 		}
 		for name, tt := range map[string]struct {
-			q    ports.AuditQuery
-			want []audit.Event
+			query ports.AuditQuery
+			want  []audit.Event
 		}{
 			"an account":    {ports.AuditQuery{Account: bob}, events[1:2]},
 			"no account":    {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
@@ -214,7 +214,7 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 			"all of it":     {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
 			"an older time": {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
 		} {
-			got := auditEvents(t, s, tt.q)
+			got := auditEvents(t, s, tt.query)
 			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
 				t.Fatalf("%s: got %+v", name, got)
 			}

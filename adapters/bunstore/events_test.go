@@ -42,11 +42,11 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 		emitEvents(t, s, accountB, domainEvent(guid1, "d1", event.DomainAdded))
 		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainRemoved))
 		for _, tt := range []struct {
-			name       string
-			q          ports.LogQuery
-			want       []string
-			nextEvents int64
-			hasMore    bool
+			name    string
+			query   ports.LogQuery
+			want    []string
+			next    int64
+			hasMore bool
 		}{
 			{"all", ports.LogQuery{After: ports.FromOldest, Limit: 10}, []string{"1 d1 domain.added 1", "2 d1 domain.verified 2", "3 d2 domain.added 1", "4 d1 domain.removed 3"}, 4, false},
 			{"a page", ports.LogQuery{After: 1, Limit: 2}, []string{"2 d1 domain.verified 2", "3 d2 domain.added 1"}, 3, true},
@@ -55,13 +55,13 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{guid1, guid2}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
 			{"the end", ports.LogQuery{After: 4, Limit: 10}, nil, 4, false},
 		} {
-			page, err := s.LoggedEvents(t.Context(), accountA, tt.q)
+			page, err := s.LoggedEvents(t.Context(), accountA, tt.query)
 			must(t, tt.name, err)
 			var got []string
 			for _, e := range page.Events {
 				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
 			}
-			if !slices.Equal(got, tt.want) || page.Next != tt.nextEvents || page.More != tt.hasMore {
+			if !slices.Equal(got, tt.want) || page.Next != tt.next || page.More != tt.hasMore {
 				t.Errorf("%s: %q, next %d, more %v", tt.name, got, page.Next, page.More)
 			}
 		}

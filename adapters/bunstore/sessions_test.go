@@ -89,11 +89,11 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		minutes := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 		for n, tt := range []struct {
-			name        string
-			opened      bool
-			begins      time.Time // of the new session
-			stale       time.Time
-			makesItOver bool
+			name           string
+			isOpened       bool
+			beginsAt       time.Time // of the new session
+			unopenedBefore time.Time
+			endsPrevious   bool
 		}{
 			{"a session that was opened", true, minutes(9), minutes(9), false},
 			// Before this session can be replaced, the platform must be asked for its result.
@@ -104,12 +104,12 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
 			previous := fixture.beginSession(t, s, fixture.integration1, 0, n)
-			previous.Opened = tt.opened
+			previous.Opened = tt.isOpened
 			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
 			fresh := newSession(fixture.integration1, fixture.boxes[0], 10+n)
-			fresh.CreatedAt, fresh.ExpiresAt = tt.begins, tt.begins.Add(time.Hour)
-			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.stale)
-			if !tt.makesItOver {
+			fresh.CreatedAt, fresh.ExpiresAt = tt.beginsAt, tt.beginsAt.Add(time.Hour)
+			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.unopenedBefore)
+			if !tt.endsPrevious {
 				requireRefusal(t, tt.name, err, fault.SessionActive)
 				fixture.requireSession(t, tt.name, s, previous)
 				_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, fresh.ID)

@@ -158,9 +158,9 @@ func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	reportOf := func(synthesised bool) report {
 		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, synthesised: synthesised}}}
 	}
-	for _, tt := range []struct{ one, two, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
-		if got := commonSets([]report{reportOf(tt.one), reportOf(tt.two)}); got[0].Synthesised != tt.want {
-			t.Errorf("%v and %v give %v", tt.one, tt.two, got[0].Synthesised)
+	for _, tt := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
+		if got := commonSets([]report{reportOf(tt.first), reportOf(tt.second)}); got[0].Synthesised != tt.want {
+			t.Errorf("%v and %v give %v", tt.first, tt.second, got[0].Synthesised)
 		}
 	}
 }
@@ -171,10 +171,10 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 	}
 	alias := &wire.CNAME{Hdr: wire.RR_Header{Name: "a.example.test.", Rrtype: wire.TypeCNAME}, Target: "b.other.test."}
 	for _, tt := range []struct {
-		name string
-		m    wire.Msg
-		want string
-		ok   bool
+		name    string
+		msg     wire.Msg
+		want    string
+		isShown bool
 	}{
 		{"its own name servers", wire.Msg{Answer: []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "A.example.test.", Rrtype: wire.TypeNS}}}}, "a.example.test", true},
 		{"the name is the apex", wire.Msg{Answer: []wire.RR{soa("A.example.test.")}}, "a.example.test", true},
@@ -184,7 +184,7 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 		{"nothing", wire.Msg{}, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, ok := zoneOf(&tt.m, "a.example.test"); got != tt.want || ok != tt.ok {
+			if got, ok := zoneOf(&tt.msg, "a.example.test"); got != tt.want || ok != tt.isShown {
 				t.Fatalf("got %q, %v", got, ok)
 			}
 		})

@@ -157,7 +157,7 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	cases := []struct {
 		name, records string
 		want          expectation
-		shows         []string
+		wantSets      []string
 	}{
 		{"all record types", mailRecords + "selector1._domainkey CNAME k1.test.\nselector2._domainkey CNAME k2.test.\nautodiscover CNAME a.test.\n", bothAgree, []string{
 			" MX 0 mail.example.net", " TXT v=spf1 -all", "_dmarc TXT v=DMARC1; p=none", "autodiscover CNAME a.test",
@@ -212,7 +212,7 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 			got := env.read(zone)
 			tt.want.requireMatch(t, got)
 			var want []string
-			for _, line := range tt.shows {
+			for _, line := range tt.wantSets {
 				want = append(want, strings.ReplaceAll(line, "@", zone))
 			}
 			slices.Sort(want)

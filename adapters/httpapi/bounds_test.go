@@ -219,8 +219,8 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		client.expect(call{method: "POST", path: "/v1/webhooks", body: `{"url":"https://hooks.example.test/200","event_types":["*"]}`, key: key}, 200, "")
 	}
 	for _, tt := range []struct {
-		path, list string
-		own, other int
+		path, list         string
+		wantOwn, wantOther int
 	}{
 		{"/v1/tenants", "tenants", 1, 1},
 		{"/v1/dns/provisioning-runs", "runs", 1, 0},
@@ -231,7 +231,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		{"/v1/webhooks", "webhooks", 1, 1},
 		{"/v1/integrations/" + owned["integration_id"] + "/mailboxes", "mailboxes", 1, 0},
 	} {
-		for key, want := range map[string]int{own: tt.own, other: tt.other} {
+		for key, want := range map[string]int{own: tt.wantOwn, other: tt.wantOther} {
 			got := client.expect(call{method: "GET", path: tt.path, key: key}, 200, "")
 			if list := got.body[tt.list].([]any); len(list) != want {
 				t.Errorf("%s has %d entries, want %d\n%s", tt.path, len(list), want, got.raw)

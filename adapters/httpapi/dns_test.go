@@ -73,10 +73,10 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 		records  []dns.Record
 		failure  string
 		reliable bool
-		safe     bool
+		isSafe   bool
 		contains []string
 	}{
-		{name: "an empty zone", reliable: true, safe: true, contains: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
+		{name: "an empty zone", reliable: true, isSafe: true, contains: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
 		{name: "octets that are not text", records: []dns.Record{txtRecord(plannedDomain, "v=spf1 \xff\x00<a>&\u2028 -all"), txtRecord("_dmarc."+plannedDomain, "\xfe\"\\")}, reliable: true,
 			contains: []string{`"spf_syntax"`, `v=spf1 \\255\\000`, `\\254\"\\`}},
 		{name: "no authoritative answer", failure: "no_authoritative_answer", contains: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
@@ -89,7 +89,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 			env.platform.DNS.Publish(plannedDomain, tt.records...)
 			env.platform.DNS.Trouble(tt.failure)
 			got := client.expect(call{method: "GET", path: path + "/plan", key: env.accountA.key}, 200, "")
-			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.safe {
+			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.isSafe {
 				t.Errorf("got %s", got.raw)
 			}
 			for _, text := range tt.contains {
@@ -98,7 +98,7 @@ func TestDNSPlansMatchTheDocument(t *testing.T) {
 				}
 			}
 			ready := env.get(client, path+"/automation")
-			if member(ready, "automation.safe_to_apply") != tt.safe || member(ready, "automation.manual_action_required") != true {
+			if member(ready, "automation.safe_to_apply") != tt.isSafe || member(ready, "automation.manual_action_required") != true {
 				t.Errorf("got %v", ready)
 			}
 		})

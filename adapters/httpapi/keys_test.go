@@ -130,7 +130,7 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ExpiresAt: time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)})
 	valid := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
 	own := createKey(client, limited, valid)
-	for _, replace := range []struct{ old, guarded, scope string }{
+	for _, replace := range []struct{ old, replacement, scope string }{
 		{`"tenants:read"`, `"tenants:write"`, "tenants:write"},
 		{`"tenants:read"`, `"*"`, "*"},
 		{string(env.accountA.tenant), string(env.accountB.tenant), "keys:write"},
@@ -140,9 +140,9 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		{`2125-01`, `2127-01`, "keys:write"},
 		{`,"expires_at":"2125-01-01T00:00:00Z"`, ``, "keys:write"},
 	} {
-		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.guarded, 1), key: limited}, 403, "insufficient_scope")
+		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.replacement, 1), key: limited}, 403, "insufficient_scope")
 		if memberText(got, "required_scope") != replace.scope {
-			t.Errorf("%s instead of %s: %s", replace.guarded, replace.old, got.raw)
+			t.Errorf("%s instead of %s: %s", replace.replacement, replace.old, got.raw)
 		}
 	}
 	foreign := "/v1/keys/" + env.keyID(t, env.accountA)

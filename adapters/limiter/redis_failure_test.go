@@ -29,7 +29,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 		name               string
 		breakRedis, repair func(*testserver.Redis, *testing.T)
 		answerTimeout      time.Duration
-		left               int64 // the maximum number of requests that a new process may allow afterwards
+		maxAllowed         int64 // the maximum number of requests that a new process may allow afterwards
 	}{
 		{"it stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hangTimeout, 12},
 		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Freeze(t) }, func(r *testserver.Redis, t *testing.T) { r.Thaw(t) }, 2 * time.Second, 2},
@@ -73,8 +73,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 				t.Errorf("%d more passed in a process that had already allowed 12", n)
 			}
 			// Redis executes the commands that it received while it hung, so they count.
-			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.left {
-				t.Errorf("%d passed in a new process, where %d were left", n, tt.left)
+			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.maxAllowed {
+				t.Errorf("%d passed in a new process, where %d were left", n, tt.maxAllowed)
 			}
 			if serverURL, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), serverURL.User.String()[1:]) {
 				t.Errorf("the password is in the log (%v):\n%s", err, log)

@@ -122,16 +122,16 @@ func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 // TestPluginMustMatchTheCatalog checks that a plugin does not run under the name of a different
 // plugin, or as a plugin of a different kind.
 func TestPluginMustMatchTheCatalog(t *testing.T) {
-	for _, tt := range []struct{ from, to, name string }{
+	for _, tt := range []struct{ before, after, name string }{
 		{`"name":"puppet"`, `"name":"microsoft365"`, "microsoft365"},
 		{`"kind":"mail"`, `"kind":"sending"`, "puppet"},
 	} {
 		dir := pluginDir(t, "puppet:puppet")
-		editCatalog(t, dir, tt.from, tt.to)
+		editCatalog(t, dir, tt.before, tt.after)
 		host, _ := newHost(t, pluginhost.Options{Dir: dir})
 		_, err := host.Describe(t.Context(), tt.name)
 		if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet" of kind "mail"`) {
-			t.Errorf("the catalog has %s: %v", tt.to, err)
+			t.Errorf("the catalog has %s: %v", tt.after, err)
 		}
 	}
 }

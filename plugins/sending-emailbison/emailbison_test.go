@@ -52,9 +52,9 @@ func (i instance) createSuperAdmin(workspaces int) {
 func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	i := newInstance(t)
 	for _, tt := range []struct {
-		setQuirks map[string]bool
-		setting   string
-		want      sdk.Workspace
+		quirks  map[string]bool
+		setting string
+		want    sdk.Workspace
 	}{
 		{map[string]bool{}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares it with workspace_id
@@ -62,10 +62,10 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
-		i.setQuirks(tt.setQuirks)
+		i.setQuirks(tt.quirks)
 		reach, err := i.platformFor(simulator.Token, tt.setting).Check(t.Context())
 		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
-			t.Errorf("%v %q: %+v, %v", tt.setQuirks, tt.setting, reach, err)
+			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.setting, reach, err)
 		}
 	}
 	if _, err := i.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {

@@ -100,7 +100,7 @@ func TestRenewReplacesOnlyOldTokens(t *testing.T) {
 func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
-		kept   bool
+		isKept bool
 		sent   string // tokens that were sent
 		after  string // token of the next call
 	}{
@@ -112,7 +112,7 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, now := newTokenIssuer(t, 3600)
-			if tt.kept {
+			if tt.isKept {
 				s.expectToken(t, "t1")
 				*now = now.Add(time.Second)
 			}

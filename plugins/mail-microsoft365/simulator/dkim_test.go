@@ -51,9 +51,9 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 
 func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		records func(first, second string) []string
-		ok      bool
+		name     string
+		records  func(first, second string) []string
+		succeeds bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
 		{"one selector", func(answer, _ string) []string { return []string{"selector1 CNAME " + answer} }, false},
@@ -72,7 +72,7 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			}
 			answer := testTenant.exchange("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 			shown := testTenant.exchange("Get-DkimSigningConfig", jsonObject{"Identity": domain})
-			if tt.ok {
+			if tt.succeeds {
 				if answer.status != http.StatusOK || shown.valueAt("value", 0, "Status") != "Valid" || shown.valueAt("value", 0, "Enabled") != true {
 					t.Errorf("%d %s, read %s", answer.status, answer.raw, shown.raw)
 				}

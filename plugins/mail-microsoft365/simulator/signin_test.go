@@ -89,7 +89,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 		name   string
 		form   url.Values
 		twice  bool
-		late   string
+		delay  string
 		status int
 		number float64
 	}{
@@ -108,7 +108,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			if tt.twice {
 				testTenant.redeem(code, nil)
 			}
-			testTenant.control("POST", "/clock", jsonObject{"advance": tt.late})
+			testTenant.control("POST", "/clock", jsonObject{"advance": tt.delay})
 			answer := testTenant.redeem(code, tt.form)
 			if answer.status != tt.status || tt.number != 0 && answer.valueAt("error_codes", 0) != tt.number {
 				t.Errorf("%d %s", answer.status, answer.raw)

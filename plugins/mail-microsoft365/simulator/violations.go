@@ -69,8 +69,8 @@ func parseNumber(text string) int {
 
 // tokenRequests counts requests for app-only tokens, by tenant and API.
 type tokenRequests struct {
-	mu sync.Mutex
-	at map[string][]time.Time
+	mu    sync.Mutex
+	times map[string][]time.Time
 }
 
 // countAndCheck counts a request to the token endpoint, and reports whether there were too many.
@@ -81,13 +81,13 @@ func (t *tokenRequests) countAndCheck(tenant string, body []byte, now time.Time)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.at == nil {
-		t.at = map[string][]time.Time{}
+	if t.times == nil {
+		t.times = map[string][]time.Time{}
 	}
 	key := tenant + " " + form.Get("scope")
-	recent := slices.DeleteFunc(t.at[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
-	t.at[key] = append(recent, now)
-	return len(t.at[key]) > tokenLimit
+	recent := slices.DeleteFunc(t.times[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
+	t.times[key] = append(recent, now)
+	return len(t.times[key]) > tokenLimit
 }
 
 // applicationThrottled is the throttle scope of the application in all tenants.
