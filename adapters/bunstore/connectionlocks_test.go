@@ -73,8 +73,8 @@ var connectionWrites = []struct {
 		_, _ = s.SaveSession(t.Context(), fixture.owner, session, &connected, nil)
 	}},
 	{"disconnect", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
-		was := newSession(fixture.integration1, fixture.boxes[0], n-1).CreatedAt
-		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected), was, nil)
+		createdAt := newSession(fixture.integration1, fixture.boxes[0], n-1).CreatedAt
+		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected), createdAt, nil)
 	}},
 	{"connect", func(t testing.TB, s *Store, fixture integrationFixture, _ int) {
 		_, _ = s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected), time.Time{}, nil)

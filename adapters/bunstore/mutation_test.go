@@ -51,9 +51,9 @@ func (f *sqlFile) add(n ast.Node, mutants ...string) {
 	if len(mutants) == 0 {
 		return
 	}
-	at := f.fset.Position(n.Pos())
-	line := bytes.TrimSpace(bytes.Split(f.source, []byte("\n"))[at.Line-1])
-	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, at.Line, line), mutants})
+	position := f.fset.Position(n.Pos())
+	line := bytes.TrimSpace(bytes.Split(f.source, []byte("\n"))[position.Line-1])
+	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, position.Line, line), mutants})
 }
 
 // visit adds the sites of a node. It reports whether the node's children may contain further sites.
@@ -107,11 +107,11 @@ func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 // always true.
 func withoutOwner(sql string) (mutants []string) {
 	for _, location := range ownerCondition.FindAllStringIndex(sql, -1) {
-		instead := "1 = 1"
+		replacement := "1 = 1"
 		if sql[location[1]-1] == '?' {
-			instead = "? IS NOT NULL"
+			replacement = "? IS NOT NULL"
 		}
-		mutants = append(mutants, sql[:location[0]]+instead+sql[location[1]:])
+		mutants = append(mutants, sql[:location[0]]+replacement+sql[location[1]:])
 	}
 	return mutants
 }

@@ -28,14 +28,15 @@ func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
 	return strings.Join(names, " ")
 }
 
-// discoverDomains stores a discovery that finds these domains and misses the others.
+// discoverDomains stores a discovery that finds the domains in names and does not find the domain
+// missed.
 func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
 	t.Helper()
-	f := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
+	discovery := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
 	for _, name := range names {
-		f.Domains = append(f.Domains, domain.Platform{Name: name, Verified: true})
+		discovery.Domains = append(discovery.Domains, domain.Platform{Name: name, Verified: true})
 	}
-	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), f))
+	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), discovery))
 }
 
 // TestDomainRemovalBeginsOnce checks that only one removal of a domain begins, until that removal

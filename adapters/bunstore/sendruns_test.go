@@ -78,11 +78,11 @@ func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s 
 // saveCounts stores that each mailbox sent n messages on the current day.
 func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, run ports.SendRun, n int) {
 	t.Helper()
-	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
+	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
 	for _, m := range fixture.boxes {
-		c.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
+		counts.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
-	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, c))
+	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), run, counts))
 }
 
 func (fixture sendLimitFixture) listBoxes(t testing.TB, s *Store, run ports.SendRun) []ports.SendBox {

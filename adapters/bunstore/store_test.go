@@ -25,7 +25,7 @@ func TestDataSurvivesReopen(t *testing.T) {
 	}
 }
 
-func TestHoldsSealedFindsCredentials(t *testing.T) {
+func TestHasSealedValuesFindsCredentials(t *testing.T) {
 	for label, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
 		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
 		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },

@@ -57,13 +57,15 @@ func TestForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		unknown := attached
 		unknown.ID, unknown.GUID = string(unknownGUID), unknownGUID
 		for name, call := range map[string]func(owner access.AccountID, target tenant.Tenant) error{
-			"tenant": func(o access.AccountID, target tenant.Tenant) error {
-				_, err := s.Tenant(t.Context(), o, target.GUID)
+			"tenant": func(owner access.AccountID, target tenant.Tenant) error {
+				_, err := s.Tenant(t.Context(), owner, target.GUID)
 				return err
 			},
-			"save": func(o access.AccountID, target tenant.Tenant) error { return s.SaveTenant(t.Context(), o, target) },
-			"delete": func(o access.AccountID, target tenant.Tenant) error {
-				return s.DeleteTenant(t.Context(), o, target.GUID, nil)
+			"save": func(owner access.AccountID, target tenant.Tenant) error {
+				return s.SaveTenant(t.Context(), owner, target)
+			},
+			"delete": func(owner access.AccountID, target tenant.Tenant) error {
+				return s.DeleteTenant(t.Context(), owner, target.GUID, nil)
 			},
 		} {
 			foreign := call(bob, attached)
@@ -118,8 +120,8 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 		must(t, "list", err)
 		tenant1, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
-		for _, x := range append(list, tenant1) {
-			got := [...]int{x.DomainCount, x.DomainsVerified, x.DomainsSigned, x.DomainsAwaitingVerification, x.MailboxCount}
+		for _, counted := range append(list, tenant1) {
+			got := [...]int{counted.DomainCount, counted.DomainsVerified, counted.DomainsSigned, counted.DomainsAwaitingVerification, counted.MailboxCount}
 			if want := [...]int{2, 1, 1, 1, 2}; got != want {
 				t.Fatalf("counts are %v, want %v", got, want)
 			}

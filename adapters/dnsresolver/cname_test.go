@@ -70,16 +70,16 @@ func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 			msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
 		}
 	})
-	alias := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
+	aliasServer := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
 	for _, tt := range []struct {
 		name, target string
 		servers      wire.Handler
 		silent       bool
 		reason       string
 	}{
-		{"the resolver fails for the target of a CNAME", "p.vendor.test.", alias, false, ""},
+		{"the resolver fails for the target of a CNAME", "p.vendor.test.", aliasServer, false, ""},
 		{"the resolver fails for a delegated name", "_dmarc.example.test.", referral, false, ""},
-		{"the resolver is silent about the target of a CNAME", "p.vendor.test.", alias, true, "type_unknown"},
+		{"the resolver is silent about the target of a CNAME", "p.vendor.test.", aliasServer, true, "type_unknown"},
 		{"the resolver is silent about a delegated name", "_dmarc.example.test.", referral, true, "type_unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

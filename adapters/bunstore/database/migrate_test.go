@@ -94,12 +94,12 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		s := migratedDB(t, address)
-		mark := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
+		setMinRelease := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
 		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := s.Migrate(t.Context()); err != nil {
 			t.Fatalf("the database is one release newer: %v", err)
 		}
-		mark(migrations.Release + 1)
+		setMinRelease(migrations.Release + 1)
 		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
 			t.Fatalf("migrate: %v", err)
 		}
@@ -109,7 +109,7 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 		if _, err := Open(t.Context(), address, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
 			t.Fatalf("open: %v", err)
 		}
-		mark(migrations.Release)
+		setMinRelease(migrations.Release)
 		reopened, err := Open(t.Context(), address, Options{})
 		if err != nil {
 			t.Fatalf("open at its own release: %v", err)

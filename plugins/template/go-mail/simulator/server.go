@@ -7,8 +7,9 @@ import "time"
 // wakeTime is how long the preparation of a dormant mail server takes.
 const wakeTime = time.Minute
 
-// ofServer lets only an application with the role call the mail server.
-func ofServer(op operation) operation {
+// requireRole returns an operation that does op. While the application does not have the role, it
+// answers no_role instead.
+func requireRole(op operation) operation {
 	return func(c *call) (any, string) {
 		if c.tenant.RoleAt.IsZero() || c.now.Before(c.tenant.RoleAt) {
 			return nil, "no_role"
@@ -19,21 +20,21 @@ func ofServer(op operation) operation {
 
 // takeRole gives the application the role, and begins the preparation of a dormant mail server.
 func takeRole(c *call) (any, string) {
-	t, answer := c.tenant, "active"
+	t, state := c.tenant, "active"
 	switch {
 	case t.RoleAt.IsZero() && t.Denied:
-		answer = "denied"
+		state = "denied"
 	case t.RoleAt.IsZero():
 		t.RoleAt = c.now.Add(milliseconds(t.Behaviour.RoleMS))
 		return takeRole(c)
 	case c.now.Before(t.RoleAt):
-		answer = "waiting"
+		state = "waiting"
 	case t.Dormant && t.AwakeAt.IsZero():
-		t.AwakeAt, answer = c.now.Add(wakeTime), "waiting"
+		t.AwakeAt, state = c.now.Add(wakeTime), "waiting"
 	case t.Dormant && c.now.Before(t.AwakeAt):
-		answer = "waiting"
+		state = "waiting"
 	}
-	return map[string]string{"state": answer}, ""
+	return map[string]string{"state": state}, ""
 }
 
 func getSMTP(c *call) (any, string) { return map[string]bool{"enabled": c.tenant.SMTP}, "" }

@@ -72,13 +72,13 @@ var routes = map[string]operation{
 	"GET /domains": listDomains, "PUT /domains/{domain}": addDomain, "GET /domains/{domain}": ofDomain(getDomain),
 	"DELETE /domains/{domain}": ofDomain(removeDomain), "GET /domains/{domain}/records": ofDomain(getRecords),
 	"POST /domains/{domain}/verify": ofDomain(verifyDomain), "POST /domains/{domain}/mail": ofDomain(enableMail),
-	"PUT /role": takeRole, "GET /smtp": ofServer(getSMTP), "PUT /smtp": ofServer(enableSMTP), "GET /mail-domains": ofServer(listMailDomains),
-	"GET /signing/{domain}": ofServer(getSigning), "PUT /signing/{domain}": ofServer(createSigning), "POST /signing/{domain}/enable": ofServer(enableSigning),
-	"GET /mailboxes": ofServer(listMailboxes), "POST /mailboxes": ofServer(createMailbox), "GET /mailboxes/{address}": ofServer(getMailbox),
-	"PATCH /mailboxes/{address}": ofServer(renameMailbox), "PUT /mailboxes/{address}/submission": ofServer(openSubmission),
-	"PUT /accounts/{id}": ofServer(openAccount), "DELETE /accounts/{id}": ofServer(removeAccount),
-	"GET /rules": ofServer(listRules), "PUT /rules/{rule}": ofServer(putRule), "DELETE /rules/{rule}": ofServer(removeRule),
-	"GET /messages": ofServer(listMessages),
+	"PUT /role": takeRole, "GET /smtp": requireRole(getSMTP), "PUT /smtp": requireRole(enableSMTP), "GET /mail-domains": requireRole(listMailDomains),
+	"GET /signing/{domain}": requireRole(getSigning), "PUT /signing/{domain}": requireRole(createSigning), "POST /signing/{domain}/enable": requireRole(enableSigning),
+	"GET /mailboxes": requireRole(listMailboxes), "POST /mailboxes": requireRole(createMailbox), "GET /mailboxes/{address}": requireRole(getMailbox),
+	"PATCH /mailboxes/{address}": requireRole(renameMailbox), "PUT /mailboxes/{address}/submission": requireRole(openSubmission),
+	"PUT /accounts/{id}": requireRole(openAccount), "DELETE /accounts/{id}": requireRole(removeAccount),
+	"GET /rules": requireRole(listRules), "PUT /rules/{rule}": requireRole(putRule), "DELETE /rules/{rule}": requireRole(removeRule),
+	"GET /messages": requireRole(listMessages),
 }
 
 // call is one request. The state is locked during the request.
