@@ -274,7 +274,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 			readDuration, statements := time.Since(started), counter.count
 			connections := make([]integration.Connection, 0, len(eligible))
 			for _, e := range eligible {
-				connections = append(connections, connectedAt(e, at))
+				connections = append(connections, newConnected(e, at))
 			}
 			counter.count = 0
 			started = time.Now()
@@ -298,14 +298,14 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	})
 }
 
-// connectedAt returns a connected connection of the mailbox.
-func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
+// newConnected returns a connected connection of the mailbox.
+func newConnected(e integration.Eligible, at time.Time) integration.Connection {
 	c := e.Connection
 	if c.ID == "" {
 		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
 	}
 	c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
-	c.ConnectedAt, c.UpdatedAt = now, now
+	c.ConnectedAt, c.UpdatedAt = at, at
 	return c
 }
 

@@ -481,26 +481,26 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // a different limit that does not change
-		again := dueTime.Add(30 * time.Minute)
-		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
+		nextRun := dueTime.Add(30 * time.Minute)
+		for _, otherTenant := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextRun))
 		}
 		at := dueTime
-		for label, set := range limitSetters(t, s, fixture) {
-			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again.Add(time.Hour))
+		for label, setLimit := range limitSetters(t, s, fixture) {
+			run, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun.Add(time.Hour))
 			if err != nil || !isClaimed {
 				t.Fatalf("not claimed: %v", err)
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
-			if set(t.Context(), other.owner, 3, at) == nil {
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, nextRun))
+			if setLimit(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", label)
 			}
 			requireOrder(t, label+" not changed", dueTenantIDs(t, s, at, 9))
-			must(t, label, set(t.Context(), fixture.owner, 3, at))
+			must(t, label, setLimit(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, label+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 			requireOrder(t, label, dueTenantIDs(t, s, at, 9), fixture.tenantID())
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
-			must(t, label+" again", set(t.Context(), fixture.owner, 3, at))
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			must(t, label+" again", setLimit(t.Context(), fixture.owner, 3, at))
 			requireOrder(t, label+" as it was", dueTenantIDs(t, s, at, 9))
 		}
 	})
@@ -510,12 +510,12 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		setters := limitSetters(t, s, fixture)
-		since := dueTime.Add(time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), since))
-		for label, set := range setters {
-			must(t, label, set(t.Context(), fixture.owner, 3, since.Add(time.Hour)))
-			due, err := s.DueTenants(t.Context(), since.Add(2*time.Hour), 9)
-			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(since.Truncate(time.Microsecond)) {
+		dueSince := dueTime.Add(time.Minute)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueSince))
+		for label, setLimit := range setters {
+			must(t, label, setLimit(t.Context(), fixture.owner, 3, dueSince.Add(time.Hour)))
+			due, err := s.DueTenants(t.Context(), dueSince.Add(2*time.Hour), 9)
+			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(dueSince.Truncate(time.Microsecond)) {
 				t.Fatalf("%s: %+v", label, due)
 			}
 		}
@@ -525,25 +525,25 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		again := dueTime.Add(30 * time.Minute)
+		nextRun := dueTime.Add(30 * time.Minute)
 		perDay := 3
-		for label, set := range limitSetters(t, s, fixture) {
+		for label, setLimit := range limitSetters(t, s, fixture) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
 				run := fixture.claim(t, s)
-				requireOrder(t, label+" leased", dueTenantIDs(t, s, again, 9))
+				requireOrder(t, label+" leased", dueTenantIDs(t, s, nextRun, 9))
 				for range 2 { // a second change with the same time
 					perDay++
-					must(t, label, set(t.Context(), fixture.owner, perDay, at))
+					must(t, label, setLimit(t.Context(), fixture.owner, perDay, at))
 				}
-				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, again))
+				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, nextRun))
 				requireOrder(t, label, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), fixture.tenantID())
 				run = fixture.claim(t, s)
-				must(t, label+" as it was", set(t.Context(), fixture.owner, perDay, at))
+				must(t, label+" as it was", setLimit(t.Context(), fixture.owner, perDay, at))
 				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 			}
-			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), again))
-			requireOrder(t, "nothing changed", dueTenantIDs(t, s, again.Add(-time.Microsecond), 9))
-			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, again)
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextRun))
+			requireOrder(t, "nothing changed", dueTenantIDs(t, s, nextRun.Add(-time.Microsecond), 9))
+			run, _, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextRun)
 			must(t, "claim", err)
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), run, dueTime))
 		}

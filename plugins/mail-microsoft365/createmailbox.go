@@ -96,7 +96,7 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 	case len(rows) == 0:
 		return mailbox.Platform{DisplayName: m.DisplayName, Address: m.Address, Alias: mailboxAlias(m.Address, alias)}, nil
 	}
-	created := rows[0].toPort()
+	created := rows[0].toMailbox()
 	created.Address = m.Address
 	return created, nil
 }

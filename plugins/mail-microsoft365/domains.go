@@ -33,7 +33,7 @@ func (d graphDomain) isMailEnabled() bool {
 	return slices.ContainsFunc(d.Services, func(s string) bool { return equalFold(s, emailService) })
 }
 
-func (d graphDomain) toPort(name string) domain.Platform {
+func (d graphDomain) toDomain(name string) domain.Platform {
 	return domain.Platform{Name: name, Verified: d.Verified, Default: d.Default, MailEnabled: d.isMailEnabled()}
 }
 
@@ -48,7 +48,7 @@ func (c *tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
 	var domains []domain.Platform
 	for _, d := range graphDomains {
 		if d.ID != "" && !d.Initial && !isInitialDomain(d.ID) {
-			domains = append(domains, d.toPort(strings.ToLower(d.ID)))
+			domains = append(domains, d.toDomain(strings.ToLower(d.ID)))
 		}
 	}
 	return domains, nil
@@ -57,7 +57,7 @@ func (c *tenantClient) Domains(ctx context.Context) ([]domain.Platform, error) {
 // Domain implements sdk.MailTenant.
 func (c *tenantClient) Domain(ctx context.Context, name string) (domain.Platform, error) {
 	d, err := c.domain(ctx, name)
-	return d.toPort(name), err
+	return d.toDomain(name), err
 }
 
 func (c *tenantClient) domain(ctx context.Context, name string) (graphDomain, error) {
@@ -91,7 +91,7 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	if found, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
 		d = found
 	}
-	return d.toPort(name), nil
+	return d.toDomain(name), nil
 }
 
 // isConflict reports whether err can mean that the object already exists.
@@ -138,7 +138,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case graph.Status(err) == http.StatusNotFound:
 		return domain.Platform{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	case err == nil && d.Verified:
-		return d.toPort(name), nil
+		return d.toDomain(name), nil
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
@@ -147,7 +147,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:
-		return current.toPort(name), nil
+		return current.toDomain(name), nil
 	case err != nil:
 		return domain.Platform{}, verificationError(err)
 	case readErr != nil:

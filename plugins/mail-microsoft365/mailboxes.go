@@ -34,7 +34,7 @@ func (r mailboxRow) isSharedMailbox() bool {
 	return r.Primary != "" && (r.Kind == "" || equalFold(string(r.Kind), exchange.SharedMailbox))
 }
 
-func (r mailboxRow) toPort() mailbox.Platform {
+func (r mailboxRow) toMailbox() mailbox.Platform {
 	return mailbox.Platform{
 		ObjectID: string(r.ObjectID), DisplayName: string(r.DisplayName),
 		Address: strings.ToLower(string(r.Primary)), PrincipalName: string(r.Principal), Alias: string(r.Alias),
@@ -51,7 +51,7 @@ func (c *tenantClient) Mailboxes(ctx context.Context) ([]mailbox.Platform, error
 	var mailboxes []mailbox.Platform
 	for _, r := range rows {
 		if r.isSharedMailbox() {
-			mailboxes = append(mailboxes, r.toPort())
+			mailboxes = append(mailboxes, r.toMailbox())
 		}
 	}
 	return mailboxes, err
@@ -75,7 +75,7 @@ func (c *tenantClient) mailboxByAddress(ctx context.Context, address string) (fo
 	}
 	for _, r := range rows {
 		if r.isSharedMailbox() && equalFold(string(r.Primary), address) {
-			return r.toPort(), false, nil
+			return r.toMailbox(), false, nil
 		}
 	}
 	return mailbox.Platform{}, len(rows) > 0, call.Refuse(fault.MailboxNotFound, "the tenant holds no such shared mailbox")

@@ -102,14 +102,14 @@ func (r dnsRecord) kind() string {
 // label and @ stand for the domain itself. A label that does not end in the domain is relative to
 // the domain.
 func recordName(name, label string) string {
-	l := hostName(label)
+	host := hostName(label)
 	switch {
-	case l == "" || l == "@":
+	case host == "" || host == "@":
 		return name
-	case l == name || strings.HasSuffix(l, "."+name):
-		return l
+	case host == name || strings.HasSuffix(host, "."+name):
+		return host
 	default:
-		return l + "." + name
+		return host + "." + name
 	}
 }
 

@@ -83,9 +83,9 @@ func (r ruleRow) senders() []string {
 	return slices.Compact(values)
 }
 
-// toPort returns the rule in the port's type. A rule that only reports messages is not enabled in
+// toRule returns the rule as a sendlimit.Rule. A rule that only reports messages is not enabled in
 // this type.
-func (r ruleRow) toPort(created, written bool) sendlimit.Rule {
+func (r ruleRow) toRule(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: string(r.ID), Name: string(r.Name), Enabled: r.isEnabled() && equalFold(string(r.Mode), exchange.Enforce),
 		Lists: r.senders(), Altered: r.isEnabled() && (r.hasForeignParts() || !r.hasManagedSettings()), Created: created, Written: written,

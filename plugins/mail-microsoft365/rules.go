@@ -50,7 +50,7 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 		if err := r.checkState(); err != nil {
 			return nil, err
 		}
-		rules = append(rules, r.toPort(false, false))
+		rules = append(rules, r.toRule(false, false))
 	}
 	return rules, nil
 }
@@ -156,7 +156,7 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 			}
 		}
 		if step == stepDone {
-			return row.toPort(u.created, u.writes > 0), nil
+			return row.toRule(u.created, u.writes > 0), nil
 		}
 		if err := u.applyStep(ctx, step); err != nil {
 			return sendlimit.Rule{}, u.finalError(err)

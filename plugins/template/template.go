@@ -167,14 +167,14 @@ func (o Options) files() (map[string]string, error) {
 	return files, nil
 }
 
-// notOfTemplates are folders that npm and Python create in the folder of a plugin. If a template
+// ignoredFolders are folders that npm and Python create in the folder of a plugin. If a template
 // has such a folder when this package is compiled, the folder is embedded too.
-var notOfTemplates = []string{"node_modules", "__pycache__"}
+var ignoredFolders = []string{"node_modules", "__pycache__"}
 
 // addFolder adds the files of a folder of the templates.
 func (o Options) addFolder(files map[string]string, root string) error {
 	return fs.WalkDir(templates, root, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && slices.Contains(notOfTemplates, entry.Name()) {
+		if err == nil && slices.Contains(ignoredFolders, entry.Name()) {
 			return fs.SkipDir
 		}
 		if err != nil || entry.IsDir() {
@@ -184,8 +184,8 @@ func (o Options) addFolder(files map[string]string, root string) error {
 		if err != nil {
 			return err
 		}
-		inside := strings.TrimPrefix(name, root+"/")
-		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
+		relativePath := strings.TrimPrefix(name, root+"/")
+		files[rename(relativePath, o.Name)], err = o.text(path.Ext(name), string(content))
 		return err
 	})
 }

@@ -87,17 +87,17 @@ func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name st
 
 // fail answers a request with an error.
 func (sim *simulator) fail(w http.ResponseWriter, err error) {
-	var bad refusal
+	var refused refusal
 	switch {
-	case !errors.As(err, &bad):
+	case !errors.As(err, &refused):
 		if sim.kit.Log != nil {
 			_, _ = fmt.Fprintf(sim.kit.Log, "simulator cloudflare: %v\n", err)
 		}
 		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
-	case bad == errNoZone:
-		refuse(w, http.StatusNotFound, bad.code, bad.text)
+	case refused == errNoZone:
+		refuse(w, http.StatusNotFound, refused.code, refused.text)
 	default:
-		refuse(w, http.StatusBadRequest, bad.code, bad.text)
+		refuse(w, http.StatusBadRequest, refused.code, refused.text)
 	}
 }
 
@@ -135,16 +135,16 @@ func (sim *simulator) zoneName(id string) (name string, ok bool) {
 
 func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 	var list []record
-	known := false
+	found := false
 	if name, ok := sim.zoneName(r.PathValue("zone")); ok && !sim.syncOrFail(w, r, name) {
 		return
 	}
 	sim.file.View(func(s *state) {
 		if z := s.byID(r.PathValue("zone")); z != nil {
-			known, list = true, slices.Clone(z.Records)
+			found, list = true, slices.Clone(z.Records)
 		}
 	})
-	if !known {
+	if !found {
 		sim.fail(w, errNoZone)
 		return
 	}

@@ -20,8 +20,8 @@ import (
 const (
 	soaTTL    = 3600
 	clockSkew = 300
-	// recordsInMessage is the maximum number of records in one message of a transfer.
-	recordsInMessage = 100
+	// maxRecordsPerMessage is the maximum number of records in one message of a transfer.
+	maxRecordsPerMessage = 100
 )
 
 // request is a message of a client.
@@ -73,8 +73,8 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 	if req.tsig != nil {
 		mac = req.tsig.MAC
 	}
-	for i, m := range messages {
-		raw, err := req.sign(m, &mac, i > 0)
+	for i, msg := range messages {
+		raw, err := req.sign(msg, &mac, i > 0)
 		if err != nil {
 			return nil // exchange then closes the connection, like a server that fails
 		}
@@ -142,7 +142,7 @@ func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 		return req.replyWithCode(wire.RcodeRefused)
 	}
 	var messages []*wire.Msg
-	for part := range slices.Chunk(append(records, records[0]), recordsInMessage) {
+	for part := range slices.Chunk(append(records, records[0]), maxRecordsPerMessage) {
 		msg := new(wire.Msg).SetReply(req.Msg)
 		msg.Authoritative, msg.Answer = true, part
 		messages = append(messages, msg)
