@@ -312,9 +312,9 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 				return err
 			},
 			"begin": func(integrationID, mailboxID string) error {
-				x := newSession(bob.integration1, bob.boxes[0], 1)
-				x.IntegrationID, x.MailboxID = integrationID, mailboxID
-				return s.BeginSession(t.Context(), bob.owner, x, connectionID(1), now)
+				bobSession := newSession(bob.integration1, bob.boxes[0], 1)
+				bobSession.IntegrationID, bobSession.MailboxID = integrationID, mailboxID
+				return s.BeginSession(t.Context(), bob.owner, bobSession, connectionID(1), now)
 			},
 			"save": func(integrationID, mailboxID string) error {
 				c := bob.newConnection(bob.integration1, 0, integration.ConnectionConnected)
@@ -341,11 +341,11 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 // with the first address.
 func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
-	f := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
+	discovery := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
 	for _, address := range addresses {
-		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
+		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{Address: address})
 	}
-	saveAgain(t, s, fixture.owner, fixture.domain.TenantGUID, f)
+	saveAgain(t, s, fixture.owner, fixture.domain.TenantGUID, discovery)
 	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range mailboxes {

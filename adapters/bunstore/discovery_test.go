@@ -394,9 +394,9 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		withoutBoth := ports.Found{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
-			f := withMissedNames(t, s, ann, guid(1), withoutBoth)
-			f.Began = discoveryStart.Add(after)
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
+			discovery.Began = discoveryStart.Add(after)
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		miss(0)
 		miss(observation.ReplicaLag - time.Second)
@@ -407,10 +407,10 @@ func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 		requireRefusal(t, "missing domain", err, fault.DomainNotFound)
 		_, err = s.Mailbox(t.Context(), ann, guid(1), m.ID)
 		requireRefusal(t, "missing mailbox", err, fault.MailboxNotFound)
-		x, err := s.Tenant(t.Context(), ann, guid(1))
+		stored, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
-		if x.DomainCount != 1 || x.MailboxCount != 0 {
-			t.Fatalf("counted: %d domains, %d mailboxes", x.DomainCount, x.MailboxCount)
+		if stored.DomainCount != 1 || stored.MailboxCount != 0 {
+			t.Fatalf("counted: %d domains, %d mailboxes", stored.DomainCount, stored.MailboxCount)
 		}
 		foundAgain := ports.Found{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
 			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
@@ -429,8 +429,8 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			f := withMissedNames(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+			discovery := withMissedNames(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
 		must(t, "list known names", err)
@@ -447,8 +447,8 @@ func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
-			f := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
-			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+			discovery := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
 			t.Fatalf("listed are %v and %v", names, boxes)
@@ -479,8 +479,8 @@ func TestMissingIsReservedAgain(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		other := addDomain(t, s, ann, guid(1), "other.test")
 		lost := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
-		f := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
-		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), f)))
+		discovery := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
+		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 1, discoveryStart)
 		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart)

@@ -76,16 +76,16 @@ func TestClaimDoesNotChangeProgressOfJob(t *testing.T) {
 func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
-		for status, has := range map[provisioning.Status]bool{
+		for status, isDue := range map[provisioning.Status]bool{
 			provisioning.Queued: true, provisioning.Running: true, provisioning.Waiting: true,
 			provisioning.ActionRequired: false, provisioning.Completed: false, provisioning.Failed: false,
 		} {
 			j = storedJob(t, s, j)
 			saveJobStatus(t, s, j, status)
-			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != has {
+			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != isDue {
 				t.Fatalf("%s: %d are due", status, n)
 			}
-			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != has {
+			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != isDue {
 				t.Fatalf("%s: claimed %v, %v", status, isClaimed, err)
 			}
 		}
@@ -168,9 +168,9 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 		}) {
 			must(t, "save", err)
 		}
-		for i, h := range stillHeld {
-			if h != (i%2 == 1) {
-				t.Fatalf("%d: held is %v", i, h)
+		for i, held := range stillHeld {
+			if held != (i%2 == 1) {
+				t.Fatalf("%d: held is %v", i, held)
 			}
 		}
 		if got := storedJob(t, s, second); got.Message != "second" {

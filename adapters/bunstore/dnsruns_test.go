@@ -315,19 +315,19 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
 		startRun(t, s, bob, newOwnedDomain(t, s, bob, 2), 2)
-		j, k := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
+		job1, job2 := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		closeAccount(t, s, bob)
-		for _, j := range []provisioning.Job{j, k} {
-			requireOrder(t, "runs", runIDs(t, s, j.Account, ports.RunQuery{Limit: 9}))
-			_, _, err := s.Run(t.Context(), j.Account, j.RunID)
+		for _, job1 := range []provisioning.Job{job1, job2} {
+			requireOrder(t, "runs", runIDs(t, s, job1.Account, ports.RunQuery{Limit: 9}))
+			_, _, err := s.Run(t.Context(), job1.Account, job1.RunID)
 			requireRefusal(t, "run", err, fault.RunNotFound)
-			_, err = s.Job(t.Context(), j.Account, j.ID)
+			_, err = s.Job(t.Context(), job1.Account, job1.ID)
 			requireRefusal(t, "job", err, fault.JobNotFound)
-			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), j, longLease))
-			requireHeld(t, "save", false)(s.SaveJob(t.Context(), j))
-			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), j, now))
-			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
+			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), job1, longLease))
+			requireHeld(t, "save", false)(s.SaveJob(t.Context(), job1))
+			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), job1, now))
+			if _, isClaimed, err := s.ClaimJob(t.Context(), job1.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
 				t.Fatalf("claimed: %v", err)
 			}
 		}

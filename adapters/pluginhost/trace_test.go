@@ -76,23 +76,23 @@ type spanReceiver struct {
 	spans []*tracepb.Span
 }
 
-func (o *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (receiver *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var q collector.ExportTraceServiceRequest
-	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &q) != nil {
+	var request collector.ExportTraceServiceRequest
+	if r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &request) != nil {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, rs := range q.GetResourceSpans() {
+	receiver.mu.Lock()
+	defer receiver.mu.Unlock()
+	for _, rs := range request.GetResourceSpans() {
 		for _, ss := range rs.GetScopeSpans() {
-			o.spans = append(o.spans, ss.GetSpans()...)
+			receiver.spans = append(receiver.spans, ss.GetSpans()...)
 		}
 	}
 }
 
-func (o *spanReceiver) receivedSpans() []*tracepb.Span {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.spans
+func (receiver *spanReceiver) receivedSpans() []*tracepb.Span {
+	receiver.mu.Lock()
+	defer receiver.mu.Unlock()
+	return receiver.spans
 }

@@ -62,23 +62,23 @@ func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 	must(t, err)
 	conn := connectTo(t, settings["login_url"])
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	called := make(chan error, 1)
+	callDone := make(chan error, 1)
 	go func() {
 		resp, err := http.Get(ready.ControlURL + "/calls?provider=fake")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		called <- err
+		callDone <- err
 	}()
-	closed := make(chan error, 1)
-	go func() { closed <- env.Close() }()
+	closeDone := make(chan error, 1)
+	go func() { closeDone <- env.Close() }()
 	for _, event := range []struct {
 		name string
 		c    <-chan error
-	}{{"the close of the sandbox", closed}, {"the call of the stopped simulator", called}} {
+	}{{"the close of the sandbox", closeDone}, {"the call of the stopped simulator", callDone}} {
 		select {
 		case err := <-event.c:
-			if event.c == closed && err != nil {
+			if event.c == closeDone && err != nil {
 				t.Error(err)
 			}
 		case <-time.After(hangTimeout):
@@ -109,21 +109,21 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 // process ends.
 func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
-	u, err := url.Parse(simulatorURL)
+	parsedURL, err := url.Parse(simulatorURL)
 	must(t, err)
-	c, err := net.Dial("tcp", u.Host)
+	conn, err := net.Dial("tcp", parsedURL.Host)
 	if err != nil {
 		t.Fatalf("%s: %v", simulatorURL, err)
 	}
-	return c
+	return conn
 }
 
 // waitUntilClosed waits until the process at the other end of the connection has ended.
-func waitUntilClosed(t *testing.T, c net.Conn) {
+func waitUntilClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
-	defer c.Close()
-	_ = c.SetReadDeadline(time.Now().Add(hangTimeout))
-	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(hangTimeout))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Fatalf("the simulator still runs: %v", err)
 	}
 }
