@@ -64,10 +64,10 @@ func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		requireNoRecord(t, "before", s, request.Key)
 		attempt := mustClaim(t, s, request)
-		r := requireRecord(t, s, request.Key)
-		if r.Attempt != attempt || !bytes.Equal(r.Fingerprint, request.Fingerprint) || r.Answer != nil || !r.Leased ||
-			!r.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
-			t.Fatalf("got %+v", r)
+		record := requireRecord(t, s, request.Key)
+		if record.Attempt != attempt || !bytes.Equal(record.Fingerprint, request.Fingerprint) || record.Answer != nil || !record.Leased ||
+			!record.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
+			t.Fatalf("got %+v", record)
 		}
 	})
 }
@@ -98,8 +98,8 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
 		requireHeld(t, "hold for bob", false)(s.Hold(t.Context(), bob.Key, attempt, longLease))
 		mustClaim(t, s, bob)
-		if r := requireRecord(t, s, ann.Key); r.Attempt != attempt || r.Answer != nil {
-			t.Fatalf("ann's became %+v", r)
+		if record := requireRecord(t, s, ann.Key); record.Attempt != attempt || record.Answer != nil {
+			t.Fatalf("ann's became %+v", record)
 		}
 	})
 }
@@ -112,9 +112,9 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		for range 2 {
 			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(request.Key, attempt, answer, until)))
 		}
-		r := requireRecord(t, s, request.Key)
-		if !bytes.Equal(r.Answer, answer) || r.Leased || !r.ExpiresAt.Equal(until) {
-			t.Fatalf("got %d bytes, leased %v, until %v", len(r.Answer), r.Leased, r.ExpiresAt)
+		record := requireRecord(t, s, request.Key)
+		if !bytes.Equal(record.Answer, answer) || record.Leased || !record.ExpiresAt.Equal(until) {
+			t.Fatalf("got %d bytes, leased %v, until %v", len(record.Answer), record.Leased, record.ExpiresAt)
 		}
 		_, isClaimed, err := s.Claim(t.Context(), request)
 		must(t, "claim again", err)
@@ -246,8 +246,8 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(request.Key, first, []byte("late"), now)))
 		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), request.Key, first, now))
 		requireHeld(t, "release", false)(s.Release(t.Context(), request.Key, first))
-		if r := requireRecord(t, s, request.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
-			t.Fatalf("got %+v", r)
+		if record := requireRecord(t, s, request.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
+			t.Fatalf("got %+v", record)
 		}
 		requireHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(request.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
@@ -274,8 +274,8 @@ func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 		request := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, request)
 		requireHeld(t, "abandon", true)(s.Abandon(t.Context(), request.Key, first, now.Add(time.Hour)))
-		if r := requireRecord(t, s, request.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
-			t.Fatalf("got %+v", r)
+		if record := requireRecord(t, s, request.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
+			t.Fatalf("got %+v", record)
 		}
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
 			t.Fatalf("not taken over: %v", err)
@@ -297,8 +297,8 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		if _, isClaimed, err := s.TakeOver(t.Context(), first, request); err != nil || !isClaimed {
 			t.Fatalf("not taken over in time: %v", err)
 		}
-		if r := requireRecord(t, s, request.Key); r.Answer != nil || !r.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
-			t.Fatalf("got %+v", r)
+		if record := requireRecord(t, s, request.Key); record.Answer != nil || !record.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
+			t.Fatalf("got %+v", record)
 		}
 	})
 }

@@ -99,8 +99,8 @@ func saveTry(t testing.TB, s *Store, hook webhook.Webhook, d webhook.Delivery, s
 
 // triedDelivery returns a delivery after an attempt that the endpoint answered with this status.
 func triedDelivery(hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
-	r := webhook.Response{StatusCode: status}
-	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: hook.Account, Gone: r.Gone()}
+	response := webhook.Response{StatusCode: status}
+	return ports.TriedDelivery{Delivery: d.After(response, at, 0), Account: hook.Account, Gone: response.Gone()}
 }
 
 func TestWebhooksAreStored(t *testing.T) {

@@ -21,39 +21,40 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// trap is a server on loopback that counts the connections to it.
-type trap struct {
+// countingServer is a server on loopback that counts the connections to it.
+type countingServer struct {
 	port     string
 	accepted atomic.Int64
 }
 
-// newTrap listens on the same port of 127.0.0.1 and, where the machine has IPv6, of ::1.
-func newTrap(t *testing.T) *trap {
+// startCountingServer starts a server that listens on the same port of 127.0.0.1 and, where the
+// machine has IPv6, of ::1.
+func startCountingServer(t *testing.T) *countingServer {
 	t.Helper()
-	tr := &trap{}
+	server := &countingServer{}
 	ipv4, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tr.port, _ = net.SplitHostPort(ipv4.Addr().String())
+	_, server.port, _ = net.SplitHostPort(ipv4.Addr().String())
 	listeners := []net.Listener{ipv4}
-	if ipv6, err := net.Listen("tcp", net.JoinHostPort("::1", tr.port)); err == nil {
+	if ipv6, err := net.Listen("tcp", net.JoinHostPort("::1", server.port)); err == nil {
 		listeners = append(listeners, ipv6)
 	}
-	for _, l := range listeners {
-		t.Cleanup(func() { _ = l.Close() })
+	for _, listener := range listeners {
+		t.Cleanup(func() { _ = listener.Close() })
 		go func() {
 			for {
-				c, err := l.Accept()
+				conn, err := listener.Accept()
 				if err != nil {
 					return
 				}
-				tr.accepted.Add(1)
-				_ = c.Close()
+				server.accepted.Add(1)
+				_ = conn.Close()
 			}
 		}()
 	}
-	return tr
+	return server
 }
 
 // checkInstance returns the error of Check for an instance that a customer named.
@@ -79,7 +80,7 @@ func expectRefused(t *testing.T, instance string) {
 
 // TestPrivateAddressesAreNotDialed covers the notations in which a customer can write an address.
 func TestPrivateAddressesAreNotDialed(t *testing.T) {
-	tr := newTrap(t)
+	server := startCountingServer(t)
 	for _, host := range []string{
 		"127.0.0.1", "127.9.9.9", "[::1]", // loopback
 		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:10.0.0.1]", // IPv4 in IPv6
@@ -88,27 +89,27 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 		"0.0.0.0", "[::]", "255.255.255.255", "224.0.0.1", "[ff02::1]", // unspecified, broadcast, multicast
 		"[64:ff9b::7f00:1]", "[2002:7f00:1::1]", // IPv4 by translation
 	} {
-		expectRefused(t, "https://"+host+":"+tr.port)
+		expectRefused(t, "https://"+host+":"+server.port)
 	}
-	if n := tr.accepted.Load(); n > 0 {
+	if n := server.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
-	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); result.Kind == 0 || result.Cause == "private_address" || tr.accepted.Load() != 1 {
-		t.Fatalf("with allow_private: %+v after %d connections", result, tr.accepted.Load())
+	if result := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+server.port, true)); result.Kind == 0 || result.Cause == "private_address" || server.accepted.Load() != 1 {
+		t.Fatalf("with allow_private: %+v after %d connections", result, server.accepted.Load())
 	}
 }
 
 // TestNamesOfPrivateAddressesAreNotDialed includes a name whose address changes after a first
 // lookup.
 func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
-	tr := newTrap(t)
+	server := startCountingServer(t)
 	names := useResolver(t)
 	names.setAddresses("inside.example.", "127.0.0.1")
 	names.setAddresses("metadata.example.", "169.254.169.254")
 	names.setAddresses("private.example.", "10.1.2.3", "192.168.0.1")
 	for _, host := range []string{"inside.example", "metadata.example", "private.example", "localhost"} {
-		expectRefused(t, "https://"+host+":"+tr.port)
+		expectRefused(t, "https://"+host+":"+server.port)
 	}
 	// DNS rebinding: the first lookup returns a public address, and the dialer's own lookup returns
 	// a private one. The dialer must check the address to which it connects.
@@ -118,8 +119,8 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 		t.Fatalf("the first lookup: %v, %v", addresses, err)
 	}
 	names.setAddresses("rebound.example.", "127.0.0.1")
-	expectRefused(t, "https://rebound.example:"+tr.port)
-	if n := tr.accepted.Load(); n > 0 {
+	expectRefused(t, "https://rebound.example:"+server.port)
+	if n := server.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to private addresses", n)
 	}
 	if names.lookupsOf("rebound.example.") < 2 || names.lookupsOf("inside.example.") == 0 {
@@ -130,16 +131,16 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 // TestRedirectsAreNotFollowed uses an instance that the operator allows and that redirects to a
 // private address.
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	tr := newTrap(t)
+	server := startCountingServer(t)
 	var requests atomic.Int64
 	instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		http.Redirect(w, r, "https://127.0.0.1:"+tr.port+r.URL.Path, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, "https://127.0.0.1:"+server.port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer instance.Close()
 	result := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
-	if result.Kind != sdk.Broken || requests.Load() != 1 || tr.accepted.Load() != 0 {
-		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), tr.accepted.Load())
+	if result.Kind != sdk.Broken || requests.Load() != 1 || server.accepted.Load() != 0 {
+		t.Fatalf("%+v after %d calls and %d connections", result, requests.Load(), server.accepted.Load())
 	}
 }
 

@@ -60,14 +60,14 @@ func (k *KeyCache) get(address string) keySet {
 	return k.sets[address]
 }
 
-func (k *KeyCache) put(address string, s keySet) {
+func (k *KeyCache) put(address string, set keySet) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.sets == nil {
 		k.sets = map[string]keySet{}
 	}
-	maps.DeleteFunc(k.sets, func(_ string, oldSet keySet) bool { return s.readAt.Sub(oldSet.readAt) >= keySetLifetime })
-	k.sets[address] = s
+	maps.DeleteFunc(k.sets, func(_ string, oldSet keySet) bool { return set.readAt.Sub(oldSet.readAt) >= keySetLifetime })
+	k.sets[address] = set
 }
 
 // verificationKeys returns the keys that may have signed a token. Microsoft rotates keys without
