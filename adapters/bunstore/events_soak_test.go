@@ -54,14 +54,14 @@ func TestReadersOfLogShareOneOrder(t *testing.T) {
 		for i := range 8 {
 			writers.Go(func() { l.writeEvents(t, i) })
 		}
-		killed := make(chan struct{})
+		killingEnded := make(chan struct{})
 		go func() {
-			defer close(killed)
+			defer close(killingEnded)
 			l.killConnections(t)
 		}()
 		writers.Wait()
 		l.writersEnded.Store(true)
-		<-killed
+		<-killingEnded
 		readers.Wait()
 		l.requireSameEvents(t, seen)
 	})
@@ -72,10 +72,10 @@ func (l *logSoak) writeEvents(t *testing.T, writer int) {
 	end := time.Now().Add(soakTime)
 	for n := 0; soak.On() && time.Now().Before(end) || !soak.On() && n < 30; n++ {
 		attempt, count := fmt.Sprintf("%d-%d", writer, n), 1+rand.IntN(3)
-		ctx, cutOff := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		fails := rand.IntN(8) == 0
 		if rand.IntN(5) == 0 {
-			time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, cutOff)
+			time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, cancel)
 		}
 		err := l.replicas[rand.IntN(2)].inTransaction(ctx, "write events", func(ctx context.Context, _ bun.IDB) error {
 			for range count {
@@ -86,7 +86,7 @@ func (l *logSoak) writeEvents(t *testing.T, writer int) {
 			}
 			return nil
 		})
-		cutOff()
+		cancel()
 		l.mu.Lock()
 		switch {
 		case err == nil:

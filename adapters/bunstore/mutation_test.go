@@ -92,8 +92,9 @@ func (f *sqlFile) visitAll(exprs []ast.Expr) {
 	}
 }
 
-// withoutCondition returns the mutants of an argument of Where: one without each condition on the
-// owner, and one that is true for all rows. All keep the placeholders.
+// withoutCondition returns the mutants of an argument of Where. For each condition on the owner
+// there is one without this condition. A further one is true for all rows. All keep the
+// placeholders.
 func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	mutants := withoutOwner(sql)

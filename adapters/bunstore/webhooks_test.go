@@ -40,12 +40,12 @@ func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*web
 
 func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 	t.Helper()
-	fanned, err := fanOutOnce(t, s, owner, 100, now)
+	result, err := fanOutOnce(t, s, owner, 100, now)
 	must(t, "fan out", err)
-	if fanned.More {
+	if result.More {
 		t.Fatal("more events follow")
 	}
-	for _, hook := range fanned.Waiting {
+	for _, hook := range result.Waiting {
 		waiting = append(waiting, hook.ID)
 	}
 	return waiting
@@ -78,7 +78,7 @@ func claimWithSlots(t testing.TB, s *Store, slots ports.Slots, at time.Time, hoo
 	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), convertAll(hooks, dueWebhook), slots, testLease, at)
 }
 
-// dueWebhook returns the reference to a webhook that claims have as a parameter.
+// dueWebhook returns the reference by which ClaimDeliveries gets a webhook.
 func dueWebhook(hook webhook.Webhook) ports.DueWebhook {
 	return ports.DueWebhook{Account: hook.Account, ID: hook.ID}
 }
