@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// contextLimitedTo returns a context in which only the nth tenants are visible.
+// contextLimitedTo returns a context in which only the tenants with these numbers are visible.
 func contextLimitedTo(t testing.TB, numbers ...int) context.Context {
 	t.Helper()
 	tenants := []tenant.GUID{}

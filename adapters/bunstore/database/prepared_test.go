@@ -17,11 +17,11 @@ import (
 // prepareRead returns a function that reads the table plans with a prepared read. No column of this
 // table is nullable.
 func prepareRead(d *DB) func(ctx context.Context) error {
-	p := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
+	preparedRead := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
 	return func(ctx context.Context) error {
 		return d.Run(ctx, "read", func(ctx context.Context, _ bun.IDB) error {
 			rows := 0
-			err := d.ReadPrepared(ctx, p, func(r Row) error {
+			err := d.ReadPrepared(ctx, preparedRead, func(r Row) error {
 				var slots int
 				var name string
 				rows++
@@ -40,7 +40,7 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 func TestPreparedReadSurvivesMigration(t *testing.T) {
 	s := migratedDB(t, databasetest.NewSchema(t))
 	read := prepareRead(s)
-	list := func() {
+	readOnce := func() {
 		t.Helper()
 		must(t, "read", read(t.Context()))
 	}
@@ -50,8 +50,8 @@ func TestPreparedReadSurvivesMigration(t *testing.T) {
 		if _, err := s.ExecContext(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
-		list()
-		list()
+		readOnce()
+		readOnce()
 	}
 }
 
